@@ -1,0 +1,50 @@
+# Two commands do everything on a machine with Python, pip and make:
+#   make run     the blobs problem of the paper, in a few seconds
+#   make test    the whole test suite
+# Each sets up .venv on its first call and reuses it afterwards.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Numba does not notice when a kernel calls another one that has changed, so the cache is keyed by all of them.
+export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/varmix/kernels/*.py | cksum | cut -d' ' -f1)
+
+.PHONY: run test check bench format clean
+
+run: $(VENV)/.ready-run
+	$(BIN)/python -m varmix.experiments.blobs
+
+test: $(VENV)/.ready-test
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.ready-check
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_paper_map.py
+
+bench: $(VENV)/.ready-bench
+	$(BIN)/python benchmarks/core.py
+
+format: $(VENV)/.ready-check
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(VENV)/.ready:
+	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(VENV); }
+	@touch $@
+
+# Every command installs only what it needs; a stamp is renewed when the project's requirements change.
+$(VENV)/.ready-%: pyproject.toml | $(VENV)/.ready
+	$(PIP) install --editable '.[$(EXTRAS)]'
+	@touch $@
+
+$(VENV)/.ready-run: EXTRAS := experiments
+$(VENV)/.ready-test: EXTRAS := test
+$(VENV)/.ready-check: EXTRAS := check,test
+$(VENV)/.ready-bench: EXTRAS := test,torch

@@ -1,0 +1,55 @@
+"""varmix: stochastic optimisation with less variance.
+
+    sampler = varmix.vrm(varmix.Groups(labels), rng=0)
+    draw = sampler.draw(128)
+    ...                                  # train on X[draw.indices], weighted by draw.weights
+    sampler.update(draw, gradient_norms)
+
+Ways of filling a batch are in `varmix.allocate`, of weighting it in `varmix.reweight`, the best mixture in hindsight in
+`varmix.hindsight`, the theorems' settings in `varmix.theory`, the contract suites in `varmix.testing`.
+"""
+
+from varmix import allocate, hindsight, reweight, theory
+from varmix.checkpoint import load, save
+from varmix.components import Dense, Distances, Groups, Stack, Uniform, with_uniform
+from varmix.draw import Draw
+from varmix.evidence import Evidence
+from varmix.learners import OGD, ONS, BarrierNewton, Fixed, Leader, Neyman
+from varmix.meter import GainMeter
+from varmix.presets import importance, uniform, vrm
+from varmix.sampler import Sampler
+from varmix.simplex import RestrictedSimplex
+from varmix.spaces import Points, Subsets
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "OGD",
+    "ONS",
+    "BarrierNewton",
+    "Dense",
+    "Distances",
+    "Draw",
+    "Evidence",
+    "Fixed",
+    "GainMeter",
+    "Groups",
+    "Leader",
+    "Neyman",
+    "Points",
+    "RestrictedSimplex",
+    "Sampler",
+    "Stack",
+    "Subsets",
+    "Uniform",
+    "allocate",
+    "hindsight",
+    "importance",
+    "load",
+    "reweight",
+    "save",
+    "theory",
+    "uniform",
+    "vrm",
+    "with_uniform",
+]

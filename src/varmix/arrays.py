@@ -1,0 +1,115 @@
+"""Array types, and the checks that every public function makes of its arguments.
+
+A check says what was given, what is allowed and what to do.  Kernels check nothing.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+AnyArray: TypeAlias = NDArray[Any]
+State: TypeAlias = dict[str, Any]
+
+
+def as_count(value: object, name: str, least: int = 1) -> int:
+    """Check a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be a whole number, got {value!r}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}.")
+    return int(value)
+
+
+def as_fraction(value: float, name: str, *, zero: bool = False, one: bool = True) -> float:
+    """Check a number in (0, 1], or with the ends that `zero` and `one` ask for."""
+    number = as_number(value, name)
+    above = number >= 0 if zero else number > 0
+    below = number <= 1 if one else number < 1
+    if not (above and below):
+        allowed = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
+        raise ValueError(f"{name} must lie in {allowed}, got {value!r}.")
+    return number
+
+
+def as_positive(value: float, name: str) -> float:
+    """Check a finite number above zero."""
+    number = as_number(value, name)
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{name} must be a finite number above zero, got {value!r}.")
+    return number
+
+
+def as_number(value: float, name: str) -> float:
+    """Check a number."""
+    if isinstance(value, (bool, str)):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {value!r}.") from None
+
+
+def as_vector(values: ArrayLike, name: str, length: int | None = None) -> FloatArray:
+    """Check a finite vector, of the given length if one is given."""
+    vector = as_floats(values, name)
+    if vector.ndim != 1 or (length is not None and len(vector) != length):
+        expected = "one dimension" if length is None else f"shape ({length},)"
+        raise ValueError(f"{name} must have {expected}, got shape {vector.shape}.")
+    if not np.isfinite(vector).all():
+        raise ValueError(f"{name} must be finite; entry {first(~np.isfinite(vector))} is not.")
+    return vector
+
+
+def as_floats(values: ArrayLike, name: str) -> FloatArray:
+    """Check that `values` are real numbers and give them as doubles, without a copy where that is possible."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise TypeError(f"{name} must be a regular array of numbers, got rows of different lengths.") from None
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be real numbers, got an array of dtype {array.dtype}.")
+    return np.asarray(array, dtype=np.float64)
+
+
+def first(where: BoolArray) -> tuple[int, ...] | int:
+    """Give the position of the first True, for error messages."""
+    position = np.unravel_index(int(np.argmax(where)), where.shape)
+    return int(position[0]) if len(position) == 1 else tuple(int(i) for i in position)
+
+
+def as_mixture(values: ArrayLike, k: int | None = None) -> FloatArray:
+    """Check a mixture: `k` non-negative numbers with sum one."""
+    mixture = as_vector(values, "mixture", k).copy()
+    if len(mixture) == 0 or mixture.min() < 0 or abs(mixture.sum() - 1) > 1e-9:
+        raise ValueError(
+            f"A mixture needs non-negative entries with sum one, got minimum "
+            f"{mixture.min(initial=0.0):.3g} and sum {mixture.sum():.12g}. Divide it by its sum."
+        )
+    return np.asarray(mixture / mixture.sum())
+
+
+def require(state: Mapping[str, Any], keys: set[str], owner: str) -> None:
+    """Check that a saved state has exactly the entries that `owner` writes."""
+    if set(state) != keys:
+        raise ValueError(
+            f"This state does not belong to {owner}: expected the entries {sorted(keys)}, got {sorted(state)}."
+        )
+
+
+def restored(value: object, like: AnyArray, name: str) -> AnyArray:
+    """Copy a saved array, after checking that it has the shape and kind of `like`."""
+    array = np.asarray(value)
+    if array.shape != like.shape or array.dtype != like.dtype:
+        raise ValueError(
+            f"Saved {name} has shape {array.shape} and dtype {array.dtype}; this object needs {like.shape} and "
+            f"{like.dtype}. Load it into an object that was built with the same arguments."
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"Saved {name} holds numbers that are not finite: the checkpoint is damaged.")
+    return array.copy()

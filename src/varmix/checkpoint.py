@@ -1,0 +1,113 @@
+"""Checkpoints: a sampler's state in one file, without pickle.
+
+Arrays are safetensors; numbers and strings are JSON in its header, under a format version.
+"""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from varmix.arrays import AnyArray, State
+from varmix.sampler import Sampler
+
+FORMAT = 1
+
+
+def save(path: str | os.PathLike[str], sampler: Sampler) -> None:
+    """Write the sampler's state to `path`.
+
+    The file is written aside, flushed and renamed: whenever the process dies, `path` holds either the old
+    checkpoint or the new one, whole.
+
+    Examples
+    --------
+    >>> import varmix
+    >>> sampler = varmix.uniform(10, rng=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(Path(folder) / "sampler.varmix", sampler)
+    ...     again = load(Path(folder) / "sampler.varmix", varmix.uniform(10))
+    >>> bool((again.draw(5).indices == sampler.draw(5).indices).all())
+    True
+    """
+    arrays: dict[str, AnyArray] = {}
+    tree = _split(sampler.state_dict(), "", arrays)
+    content = to_bytes(arrays, metadata={"varmix_format": str(FORMAT), "state": json.dumps(tree)})
+    target = Path(path)
+    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(aside, 0o666 & ~_umask())
+        os.replace(aside, target)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str], sampler: Sampler) -> Sampler:
+    """Read a checkpoint into `sampler`, built with the arguments of the one that was saved, and give it back.
+
+    A file that is damaged, of another format or of another sampler is refused, and `sampler` stays as it was.
+    """
+    sampler.load_state_dict(read(path))
+    return sampler
+
+
+def read(path: str | os.PathLike[str]) -> State:
+    """Read the state in a checkpoint without a sampler, to look at it."""
+    try:
+        with safe_open(os.fspath(path), framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{path} is truncated or not a varmix checkpoint ({error}).") from error
+    version = metadata.get("varmix_format")
+    if version is None:
+        raise ValueError(f"{path} is a safetensors file, but not a varmix checkpoint.")
+    if version != str(FORMAT):
+        raise ValueError(
+            f"{path} has checkpoint format {version}; this varmix reads format {FORMAT}. "
+            f"Load it with the version of varmix that wrote it."
+        )
+    try:
+        tree = json.loads(metadata["state"])
+        state = _join(tree, "", arrays)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: its header cannot be read ({error}).") from error
+    assert isinstance(state, dict)
+    return state
+
+
+_ARRAY = {"__array__": True}
+
+
+def _split(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: ANN401
+    """Move the arrays of a nested state into `arrays`, leaving marks in their places."""
+    if isinstance(value, np.ndarray):
+        arrays[name] = np.ascontiguousarray(value)
+        return _ARRAY
+    if isinstance(value, dict):
+        return {key: _split(part, f"{name}/{key}", arrays) for key, part in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _join(tree: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: ANN401
+    if tree == _ARRAY:
+        return arrays[name]
+    if isinstance(tree, dict):
+        return {key: _join(part, f"{name}/{key}", arrays) for key, part in tree.items()}
+    return tree
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,114 @@
+"""Components: a family of k sampling distributions over one space."""
+
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+from varmix.arrays import FloatArray, IntArray, State, require
+from varmix.draw import Draw
+from varmix.spaces import Space
+from varmix.uniforms import Uniforms
+
+
+class Components(Protocol):
+    """What a sampler needs of k distributions p_1, ..., p_k.
+
+    The last one is the anchor: uniform on the space, or its target.  Only density ratios q_j = p_j / u are ever
+    asked for.  A family may change between rounds (a replay buffer does): `draw` gives atoms together with their
+    ratios at that moment, and the receipt keeps both.
+    """
+
+    @property
+    def k(self) -> int:
+        """Number of components; it never changes."""
+        ...
+
+    @property
+    def space(self) -> Space:
+        """What can be drawn; it may grow."""
+        ...
+
+    @property
+    def c(self) -> float:
+        """The largest ratio: Assumption 1 of the paper."""
+        ...
+
+    def lanes(self, w: FloatArray) -> FloatArray:
+        """Give the share of the draws that each lane serves under the mixture `w`; their number is fixed."""
+        ...
+
+    def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
+        """Draw one atom from the lane of each slot.
+
+        (m,) lanes give (m,) points or (m, size) subsets, and their (m, k) ratios under every component: new arrays.
+        """
+        ...
+
+    def ratios(self, atoms: IntArray) -> FloatArray:
+        """Give the present ratios of any atoms under every component, (m, k)."""
+        ...
+
+    def observe(self, draw: Draw, norms: FloatArray) -> None:
+        """See feedback, in the order in which it arrives; fixed families ignore it."""
+        ...
+
+    def end_epoch(self) -> None:
+        """Do what is due once per pass over the data; usually nothing."""
+        ...
+
+    def state_dict(self) -> State:
+        """Give what cannot be rebuilt from the constructor's arguments."""
+        ...
+
+    def load_state_dict(self, state: State) -> None:
+        """Check a saved state and take it over, or refuse it and stay as before."""
+        ...
+
+
+class Family(ABC):
+    """The usual case: lanes are components, nothing is learnt, nothing changes.
+
+    A subclass sets `k`, `space` and `c`, and says how to draw and what the ratios are.
+    """
+
+    k: int
+    space: Space
+    c: float
+
+    def lanes(self, w: FloatArray) -> FloatArray:
+        """One lane per component."""
+        return w
+
+    @abstractmethod
+    def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
+        """Draw one atom from the lane of each slot, and give its ratios with it."""
+
+    @abstractmethod
+    def ratios(self, atoms: IntArray) -> FloatArray:
+        """Give the ratios of these atoms under every component, (m, k)."""
+
+    def observe(self, draw: Draw, norms: FloatArray) -> None:  # noqa: B027
+        """Learn nothing from feedback."""
+
+    def end_epoch(self) -> None:  # noqa: B027
+        """Do nothing at the end of an epoch."""
+
+    def state_dict(self) -> State:
+        """Give what a checkpoint is compared with."""
+        return {"family": type(self).__name__, "n": self.space.n, "k": self.k}
+
+    def load_state_dict(self, state: State) -> None:
+        """Check that the state is of a family of this kind and shape; there is nothing else to load."""
+        require(state, {"family", "n", "k"}, type(self).__name__)
+        self.check_shape(state)
+
+    def check_shape(self, state: State) -> None:
+        """Refuse the state of another kind or shape of family."""
+        for name, value in Family.state_dict(self).items():
+            if state[name] != value:
+                raise ValueError(
+                    f"The saved components do not fit: {name} was {state[name]!r} and is {value!r} here. "
+                    f"Rebuild the components as they were when the state was saved."
+                )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={self.space.n}, k={self.k})"

@@ -1,0 +1,74 @@
+"""Distances: the proposals of section 6.4, points far from a centre."""
+
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix.arrays import AnyArray, FloatArray, as_floats, as_fraction
+from varmix.components.dense import ROWS_PER_BLOCK, Dense
+from varmix.spaces import Points
+
+
+@final
+class Distances(Dense):
+    """Component j draws in proportion to the distance from centre j.
+
+    `p_j = (1 - smoothing) d_j / sum(d_j) + smoothing / n`.
+
+    The paper prints the root of the sum of squares below the fraction, which does not sum to one; this is normalised
+    by the sum of the distances, which also reproduces the paper's constant c.  X is read once, in blocks, so it may
+    be a memory map.  Under a target, sums are means under it.
+
+    Examples
+    --------
+    >>> family = Distances([[0.0], [1.0], [3.0]], centers=[[0.0]], smoothing=0.1)
+    >>> family.ratios(np.arange(3)).round(3).ravel().tolist()
+    [0.1, 0.775, 2.125]
+    """
+
+    def __init__(
+        self, X: ArrayLike, centers: ArrayLike, *, smoothing: float = 0.1, target: ArrayLike | None = None
+    ) -> None:
+        smoothing = as_fraction(smoothing, "smoothing", zero=True)
+        data: AnyArray = np.asarray(X)
+        middles = as_floats(centers, "centers")
+        if data.ndim != 2 or middles.ndim != 2 or data.shape[1] != middles.shape[1] or not data.size:
+            raise ValueError(
+                f"X (n, d) and centers (k, d) must be tables with the same number of columns, got shapes "
+                f"{data.shape} and {middles.shape}."
+            )
+        if not len(middles) or not np.isfinite(middles).all():
+            raise ValueError("centers must be at least one row of finite numbers.")
+        space = Points(len(data), target)
+        table, mean = _distances(data, middles, space)
+        self._fill(space, _normalise(table, mean, smoothing))
+
+
+def _distances(data: AnyArray, centers: FloatArray, space: Points) -> tuple[AnyArray, FloatArray]:
+    table = np.empty((len(data), len(centers)), dtype=np.float32)
+    mean = np.zeros(len(centers))
+    for start in range(0, len(data), ROWS_PER_BLOCK):
+        part = slice(start, start + ROWS_PER_BLOCK)
+        # Measured from the first centre: data far from the origin would lose its digits in the squares.
+        block = np.asarray(data[part], dtype=np.float64) - centers[0]
+        if not np.isfinite(block).all():
+            row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
+            raise ValueError(f"X must be finite; row {row} is not. Remove or impute it.")
+        shifted = centers - centers[0]
+        squares = (block**2).sum(axis=1)[:, None] - 2 * block @ shifted.T + (shifted**2).sum(axis=1)
+        distance = np.sqrt(np.maximum(squares, 0))
+        mass = 1 / space.n if space.target is None else space.target[part, None]
+        mean += (distance * mass).sum(axis=0)
+        table[part] = distance
+    return table, mean
+
+
+def _normalise(table: AnyArray, mean: FloatArray, smoothing: float) -> AnyArray:
+    for j, average in enumerate(mean):
+        if average > 0:
+            table[:, j] *= np.float32((1 - smoothing) / average)
+            table[:, j] += np.float32(smoothing)
+        else:  # every point is the centre: no distance to tell them apart
+            table[:, j] = 1.0
+    return table

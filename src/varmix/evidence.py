@@ -1,0 +1,98 @@
+"""Evidence: what feedback says about the cost of any mixture."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix.arrays import FloatArray, as_floats, first
+from varmix.draw import Draw
+from varmix.kernels import cost
+
+FLOAT = np.dtype(np.float64)
+
+
+class Evidence:
+    """An unbiased estimate of the cost `f(w) = mean_u[ l^2 / (w.q) ]`, as a function of `w`.
+
+    From a draw made when the density was `d_s`:
+
+        f~(w)       =  mean[ c / (w.q) ]            with c = l^2 / d_s
+        gradient(w) = -mean[ c q / (w.q)^2 ]
+        hessian(w)  =  mean[ 2 c q q' / (w.q)^3 ]
+
+    A batch is one round: everything is a mean over its rows, never a sum.
+
+    Examples
+    --------
+    >>> evidence = Evidence(ratios=[[2.0, 1.0], [0.0, 1.0]], coefficients=[1.0, 3.0])
+    >>> float(evidence.value([0.0, 1.0]))
+    2.0
+    >>> evidence.gradient([0.0, 1.0])
+    array([-1., -2.])
+    """
+
+    __slots__ = ("coefficients", "density", "norms", "ratios")
+
+    def __init__(self, ratios: ArrayLike, coefficients: ArrayLike, density: ArrayLike | None = None) -> None:
+        self.ratios: FloatArray = np.ascontiguousarray(ratios, dtype=np.float64)
+        self.coefficients: FloatArray = np.ascontiguousarray(coefficients, dtype=np.float64)
+        if self.ratios.ndim != 2 or self.coefficients.shape != (len(self.ratios),) or len(self.ratios) == 0:
+            raise ValueError(
+                f"Evidence needs ratios (m, k) and coefficients (m,) with m >= 1, got "
+                f"{self.ratios.shape} and {self.coefficients.shape}."
+            )
+        #: The density each row was drawn with, and the norm it came back with.
+        self.density: FloatArray = (
+            np.ones(len(self.ratios)) if density is None else np.ascontiguousarray(density, dtype=np.float64)
+        )
+        self.norms: FloatArray = np.sqrt(self.coefficients * self.density)
+
+    @classmethod
+    def from_draw(cls, draw: Draw, norms: ArrayLike) -> "Evidence":
+        """Check `norms`, one non-negative number per drawn atom, and join them with the receipt."""
+        density = draw.density
+        values = norms if type(norms) is np.ndarray and norms.dtype is FLOAT else as_floats(norms, "norms")
+        if values.shape != density.shape:
+            raise ValueError(
+                f"norms must be one non-negative number per drawn atom: expected shape {density.shape}, "
+                f"got {values.shape}. Pass per-example norms, not gradients or their mean."
+            )
+        coefficients = np.empty(len(density))
+        if cost.coefficients(values, density, coefficients) >= 0:
+            raise ValueError(_complaint(values))
+        evidence = cls.__new__(cls)  # the receipt's arrays need no second check
+        evidence.ratios = draw.ratios
+        evidence.coefficients = coefficients
+        evidence.density = density
+        evidence.norms = values
+        return evidence
+
+    def value(self, w: ArrayLike) -> float:
+        """Give f~(w)."""
+        mixture = np.asarray(w, dtype=np.float64)
+        return cost.value_and_gradient(self.ratios, self.coefficients, mixture, np.empty(len(mixture)))
+
+    def gradient(self, w: ArrayLike) -> FloatArray:
+        """Give the gradient of f~ at w (factor 1, not 2: the draw-time density is a constant)."""
+        mixture = np.asarray(w, dtype=np.float64)
+        gradient = np.empty(len(mixture))
+        cost.value_and_gradient(self.ratios, self.coefficients, mixture, gradient)
+        return gradient
+
+    def hessian(self, w: ArrayLike) -> FloatArray:
+        """Give the Hessian of f~ at w."""
+        mixture = np.asarray(w, dtype=np.float64)
+        hessian = np.empty((len(mixture), len(mixture)))
+        cost.hessian(self.ratios, self.coefficients, mixture, hessian)
+        return hessian
+
+
+def _complaint(norms: FloatArray) -> str:
+    allowed = "norms must be finite and not negative"
+    if np.isnan(norms).any():
+        return f"{allowed}; norms[{first(np.isnan(norms))}] is nan. Skip the update of a batch that diverged."
+    if np.isinf(norms).any():
+        return f"{allowed}; norms[{first(np.isinf(norms))}] is infinite. Skip the update of a batch that diverged."
+    if (norms < 0).any():
+        i = first(norms < 0)
+        return f"{allowed}; norms[{i}] is {norms[i]:.6g}. Pass losses or gradient norms, not signed quantities."
+    return f"{allowed}, and their squares must not overflow; the largest is {norms.max():.3g}. Scale the losses down."

@@ -1,0 +1,109 @@
+"""Hindsight: the best fixed mixture, and regret."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix.arrays import FloatArray, as_floats, as_fraction
+from varmix.evidence import Evidence
+from varmix.kernels.simplex import metric_step
+
+
+class Best(NamedTuple):
+    """The best fixed mixture, its cost, and a bound on how much better any other could be."""
+
+    mixture: FloatArray
+    cost: float
+    gap: float
+
+
+def best_mixture(evidence: Evidence, *, gamma: float = 0.0, tolerance: float = 1e-10) -> Best:
+    """Minimise the cost over the simplex (or the restricted simplex) to a relative gap of `tolerance`.
+
+    Newton steps with the exact Hessian, each a small quadratic program, with a line search.  The gap is the duality
+    gap `max_v <gradient, w - v>`, which bounds the excess because the cost is convex.  Where columns are redundant
+    the minimiser is not unique, but the cost is.
+
+    Examples
+    --------
+    >>> evidence = Evidence(ratios=[[2.0, 0.0], [0.0, 2.0]], coefficients=[1.0, 9.0])
+    >>> best_mixture(evidence).mixture.round(6)
+    array([0.25, 0.75])
+    """
+    gamma = as_fraction(gamma, "gamma", zero=True)
+    k = evidence.ratios.shape[1]
+    w = np.full(k, (1.0 - gamma) / k)
+    w[-1] += gamma
+    scale = evidence.value(w)
+    if scale == 0.0:
+        return Best(w, 0.0, 0.0)
+    evidence = Evidence(evidence.ratios, evidence.coefficients / scale)
+    value = evidence.value(w)
+    for _ in range(500):
+        g = evidence.gradient(w)
+        gap = _gap(w, g, gamma)
+        if gap <= tolerance * value:
+            break
+        H = evidence.hessian(w)
+        H[np.diag_indices(k)] += 1e-13 * np.trace(H)
+        x = np.empty(k)
+        metric_step(w, g, H, gamma, x)
+        better = _line_search(evidence, w, x - w, value, float(g @ (x - w)))
+        if better is None:
+            break
+        w, value = better
+    return Best(w, value * scale, gap * scale)
+
+
+def _gap(w: FloatArray, g: FloatArray, gamma: float) -> float:
+    vertex = (1.0 - gamma) * g.min() + gamma * g[-1]
+    return max(float(g @ w - vertex), 0.0)
+
+
+def _line_search(
+    evidence: Evidence, w: FloatArray, direction: FloatArray, value: float, slope: float
+) -> tuple[FloatArray, float] | None:
+    """Halve the step until the cost falls enough; None when rounding leaves nothing to gain."""
+    step = 1.0
+    for _ in range(60):
+        candidate = w + step * direction
+        with np.errstate(all="ignore"):
+            cost = evidence.value(candidate)
+        if np.isfinite(cost) and cost <= value + 1e-4 * step * slope and cost < value:
+            return candidate, cost
+        step *= 0.5
+    return None
+
+
+def regret(ratios: ArrayLike, squares: ArrayLike, mixtures: ArrayLike, *, gamma: float = 0.0) -> float:
+    """Give `sum_t f_t(w_t) - min_w sum_t f_t(w)` for known losses: the paper's regret, in units of f / n^2.
+
+    Parameters
+    ----------
+    ratios
+        (n, k), the same in every round.
+    squares
+        (T, n) squared losses.
+    mixtures
+        (T, k) mixtures that were played.
+    gamma
+        Compare with the restricted simplex instead of the whole one.
+
+    Examples
+    --------
+    >>> regret(np.ones((3, 2)), np.ones((5, 3)), np.full((5, 2), 0.5))
+    0.0
+    """
+    q, l2, played = (
+        as_floats(ratios, "ratios"),
+        as_floats(squares, "squares"),
+        as_floats(mixtures, "mixtures"),
+    )
+    if l2.ndim != 2 or q.ndim != 2 or played.shape != (len(l2), q.shape[1]) or l2.shape[1] != len(q):
+        raise ValueError(
+            f"Expected ratios (n, k), squares (T, n) and mixtures (T, k), got {q.shape}, {l2.shape}, {played.shape}."
+        )
+    paid = float((l2 / (played @ q.T)).mean(axis=1).sum())
+    best = best_mixture(Evidence(q, l2.sum(axis=0)), gamma=gamma)
+    return paid - best.cost

@@ -1,0 +1,58 @@
+"""Which lane serves which slot of a batch.  `shares` are non-negative with sum one, up to rounding."""
+
+from varmix.arrays import FloatArray, IntArray
+from varmix.kernels.jit import kernel
+
+
+@kernel
+def invert(shares: FloatArray, u: float) -> int:
+    """Give the lane in whose part of [0, 1) the number `u` lies; never one of share zero."""
+    total = 0.0
+    chosen = 0
+    for j in range(shares.shape[0]):
+        if shares[j] > 0.0:
+            chosen = j  # rounding may leave u above the last sum: the last lane with a share takes it
+            total += shares[j]
+            if u < total:
+                return j
+    return chosen
+
+
+@kernel
+def independent(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
+    """Every slot on its own."""
+    for r in range(lanes.shape[0]):
+        lanes[r] = invert(shares, uniforms[r])
+
+
+@kernel
+def spread(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
+    """Slot r at (r + U_r) / m: one uniform per slot is stratified, one for all is systematic."""
+    m = lanes.shape[0]
+    common = uniforms.shape[0] == 1
+    lane = -1
+    total = 0.0
+    chosen = 0
+    for r in range(m):  # the positions ascend, so one pass over the shares serves the whole batch
+        position = (r + uniforms[0 if common else r]) / m
+        while (lane < 0 or position >= total) and lane < shares.shape[0] - 1:
+            lane += 1
+            total += shares[lane]
+            if shares[lane] > 0.0:
+                chosen = lane
+        lanes[r] = chosen
+
+
+@kernel
+def carried(shares: FloatArray, credit: FloatArray, lanes: IntArray) -> None:
+    """Deficit round robin: each slot adds the shares to the credits; the largest credit is served and pays 1."""
+    k = shares.shape[0]
+    for r in range(lanes.shape[0]):
+        richest = -1
+        for j in range(k):
+            credit[j] += shares[j]
+            if shares[j] > 0.0 and (richest < 0 or credit[j] > credit[richest]):
+                richest = j
+        richest = max(richest, 0)
+        credit[richest] -= 1.0
+        lanes[r] = richest

@@ -1,0 +1,76 @@
+"""The estimated cost f~(w) = mean[ c / (w.q) ] with c = l^2 / d_s, its gradient and its Hessian."""
+
+import math
+
+from varmix.arrays import FloatArray
+from varmix.kernels.jit import kernel
+
+
+@kernel
+def weigh(ratios: FloatArray, mixture: FloatArray, density: FloatArray, weights: FloatArray) -> None:
+    """Write the density w.q of every row and the exact importance weight 1 / density."""
+    for r in range(ratios.shape[0]):
+        total = 0.0
+        for j in range(mixture.shape[0]):
+            total += ratios[r, j] * mixture[j]
+        density[r] = total
+        weights[r] = 1.0 / total
+
+
+@kernel
+def coefficients(norms: FloatArray, density: FloatArray, out: FloatArray) -> int:
+    """Write l^2 / d_s; give the first row whose norm is not allowed, or -1."""
+    for r in range(norms.shape[0]):
+        value = norms[r] * norms[r] / density[r]
+        if not (norms[r] >= 0.0 and math.isfinite(value)):
+            return r
+        out[r] = value
+    return -1
+
+
+@kernel
+def value_and_gradient(
+    ratios: FloatArray, coefficients: FloatArray, mixture: FloatArray, gradient: FloatArray
+) -> float:
+    """Write the gradient -mean[ c q / (w.q)^2 ] and give the value mean[ c / (w.q) ]."""
+    m = ratios.shape[0]
+    k = mixture.shape[0]
+    value: float = 0.0
+    gradient[:] = 0.0
+    for r in range(m):
+        if coefficients[r] == 0.0:
+            continue
+        density = 0.0
+        for j in range(k):
+            density += ratios[r, j] * mixture[j]
+        part = coefficients[r] / density
+        value += part
+        slope = part / density
+        for j in range(k):
+            gradient[j] -= slope * ratios[r, j]
+    for j in range(k):
+        gradient[j] /= m
+    return float(value / m)
+
+
+@kernel
+def hessian(ratios: FloatArray, coefficients: FloatArray, mixture: FloatArray, out: FloatArray) -> None:
+    """Write the Hessian mean[ 2 c q q' / (w.q)^3 ]."""
+    m = ratios.shape[0]
+    k = mixture.shape[0]
+    out[:] = 0.0
+    for r in range(m):
+        if coefficients[r] == 0.0:
+            continue
+        density = 0.0
+        for j in range(k):
+            density += ratios[r, j] * mixture[j]
+        curvature = 2.0 * coefficients[r] / density / density / density
+        for i in range(k):
+            part = curvature * ratios[r, i]
+            if part != 0.0:
+                for j in range(k):
+                    out[i, j] += part * ratios[r, j]
+    for i in range(k):
+        for j in range(k):
+            out[i, j] /= m

@@ -1,0 +1,151 @@
+"""Draws inside groups: with replacement, by a weighted law, or from shuffled cursors.
+
+`members` lists the points group by group; group g owns members[start[g] : start[g + 1]].
+"""
+
+import numpy as np
+
+from varmix.arrays import AnyArray, FloatArray, IntArray
+from varmix.kernels.jit import kernel
+
+
+@kernel
+def sort_by_group(codes: AnyArray, start: IntArray, members: AnyArray) -> None:
+    """Counting sort: write the points of each group in ascending order."""
+    fill = start[:-1].copy()
+    for i in range(codes.shape[0]):
+        g = codes[i]
+        members[fill[g]] = i
+        fill[g] += 1
+
+
+@kernel
+def draw_members(lanes: IntArray, uniforms: FloatArray, start: IntArray, members: AnyArray, atoms: IntArray) -> None:
+    """Draw uniformly inside the group of each lane, with replacement."""
+    for r in range(lanes.shape[0]):
+        g = lanes[r]
+        size = start[g + 1] - start[g]
+        atoms[r] = members[start[g] + int(uniforms[r] * size)]
+
+
+@kernel
+def draw_weighted(
+    lanes: IntArray,
+    uniforms: FloatArray,
+    start: IntArray,
+    members: AnyArray,
+    cumulative: FloatArray,
+    atoms: IntArray,
+) -> None:
+    """Draw inside the group of each lane by the running sums of the target over `members`."""
+    for r in range(lanes.shape[0]):
+        low = start[lanes[r]]
+        high = start[lanes[r] + 1] - 1
+        before = cumulative[low - 1] if low > 0 else 0.0
+        u = before + uniforms[r] * (cumulative[high] - before)
+        while low < high:
+            middle = (low + high) // 2
+            if cumulative[middle] > u:
+                high = middle
+            else:
+                low = middle + 1
+        atoms[r] = members[low]
+
+
+@kernel
+def mix(x: np.uint64) -> np.uint64:
+    """Scramble 64 bits (the finaliser of splitmix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@kernel
+def swap_target(key: np.uint64, position: int, size: int) -> int:
+    """Give the partner of `position` in a Fisher-Yates shuffle of `size` entries whose order follows from `key`."""
+    bits = mix(key + np.uint64(position) * np.uint64(0x9E3779B97F4A7C15))
+    u = float(bits >> np.uint64(11)) * 2.0**-53
+    return position + int(u * (size - position))
+
+
+@kernel
+def round_key(seed: np.uint64, group: int, turn: int) -> np.uint64:
+    """Give the key of the order in which `group` is visited in its round `turn`."""
+    return mix(mix(mix(seed) ^ np.uint64(group)) ^ np.uint64(turn))
+
+
+@kernel
+def draw_cursor(
+    lanes: IntArray,
+    seed: np.uint64,
+    start: IntArray,
+    members: AnyArray,
+    order: AnyArray,
+    position: IntArray,
+    turn: IntArray,
+    atoms: IntArray,
+) -> None:
+    """Serve each lane the next point of its group's shuffled order, one swap of the shuffle at a time.
+
+    A group that has run out starts its next round from `members`, so its order depends on (seed, group, round) only.
+    """
+    for r in range(lanes.shape[0]):
+        g = lanes[r]
+        first = start[g]
+        size = start[g + 1] - first
+        if position[g] >= size:
+            position[g] = 0
+            turn[g] += 1
+            order[first : first + size] = members[first : first + size]
+        here = position[g]
+        other = swap_target(round_key(seed, g, turn[g]), here, size)
+        chosen = order[first + other]
+        order[first + other] = order[first + here]
+        order[first + here] = chosen
+        atoms[r] = chosen
+        position[g] = here + 1
+
+
+@kernel
+def replay_cursors(
+    seed: np.uint64,
+    start: IntArray,
+    members: AnyArray,
+    order: AnyArray,
+    position: IntArray,
+    turn: IntArray,
+) -> None:
+    """Bring `order` to where cursors at `position` in round `turn` have it."""
+    order[:] = members
+    for g in range(position.shape[0]):
+        first = start[g]
+        size = start[g + 1] - first
+        key = round_key(seed, g, turn[g])
+        for here in range(min(position[g], size)):
+            other = swap_target(key, here, size)
+            chosen = order[first + other]
+            order[first + other] = order[first + here]
+            order[first + here] = chosen
+
+
+@kernel
+def group_rows(group: IntArray, inside: FloatArray, outside: float, out: FloatArray) -> None:
+    """Write a row of ratios per group: inside[g] in its own column, `outside` in the others, one for the anchor."""
+    groups = inside.shape[0]
+    for r in range(group.shape[0]):
+        g = group[r]
+        for j in range(groups):
+            out[r, j] = outside
+        out[r, g] = inside[g]
+        for j in range(groups, out.shape[1]):
+            out[r, j] = 1.0
+
+
+@kernel
+def group_lanes(w: FloatArray, shares: FloatArray, smoothing: float, out: FloatArray) -> None:
+    """Write the share of every group: its own weight, and its part of all that is spread over the target."""
+    spread = w[shares.shape[0] :].sum()
+    for j in range(shares.shape[0]):
+        spread += smoothing * w[j]
+    for j in range(shares.shape[0]):
+        out[j] = (1.0 - smoothing) * w[j] + spread * shares[j]

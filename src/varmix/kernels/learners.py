@@ -1,0 +1,87 @@
+"""One round of the learners that have a compiled step."""
+
+import math
+
+import numpy as np
+
+from varmix.arrays import FloatArray
+from varmix.kernels.cost import value_and_gradient
+from varmix.kernels.jit import kernel
+from varmix.kernels.simplex import metric_step, settle
+
+
+@kernel
+def barrier_newton(
+    ratios: FloatArray,
+    coefficients: FloatArray,
+    old: FloatArray,
+    old_curvature: FloatArray,
+    old_cost: float,
+    old_weight: float,
+    gamma: float,
+    beta: float,
+    eps: float,
+    decay: float,
+    mixture: FloatArray,
+    curvature: FloatArray,
+) -> tuple[float, float]:
+    """Write the next mixture and curvature sum; give the next sums of costs and of their weights.
+
+    `decay` multiplies the sums before each round: 1 when nothing is forgotten.
+    """
+    k = old.shape[0]
+    gradient = np.empty(k)
+    cost = value_and_gradient(ratios, coefficients, old, gradient)
+    total = decay * old_cost + cost
+    weight = decay * old_weight + 1.0
+    scale = total / weight
+    mixture[:] = old
+    for i in range(k):
+        part = 2.0 * (gradient[i] / cost) if cost > 0.0 else 0.0
+        for j in range(k):
+            curvature[i, j] = decay * old_curvature[i, j] + part * gradient[j]
+    if cost > 0.0 and k > 1:
+        # In units of the mean cost, so that the step sees the same numbers whatever the scale of the losses.
+        metric = np.empty((k, k))
+        floor = 1e-3 / k
+        unit = 1.0 / scale
+        for i in range(k):
+            gradient[i] *= unit
+            for j in range(k):
+                metric[i, j] = beta * unit * curvature[i, j]
+            height = max(old[i], floor)
+            metric[i, i] += eps / (height * height)
+        metric_step(old, gradient, metric, gamma, mixture)
+    return total, weight
+
+
+@kernel
+def leader(
+    ratios: FloatArray,
+    coefficients: FloatArray,
+    old: FloatArray,
+    gamma: float,
+    steps: int,
+    mixture: FloatArray,
+) -> None:
+    """Write `steps` square-root multiplicative steps w_j <- w_j sqrt(sum_s c_s q_j(s) / (w.q_s)^2) from `old`."""
+    k = old.shape[0]
+    slope = np.empty(k)
+    mixture[:] = old
+    for _ in range(steps):
+        value_and_gradient(ratios, coefficients, mixture, slope)
+        total = 0.0
+        for j in range(k):
+            mixture[j] *= math.sqrt(max(-slope[j], 0.0))
+            total += mixture[j]
+        if not (total > 0.0 and math.isfinite(total)):  # nothing but zero losses in the window
+            mixture[:] = old
+            return
+        again = 0.0
+        for j in range(k):
+            mixture[j] = max(mixture[j] / total, 1e-6 / k)
+            again += mixture[j]
+        for j in range(k):
+            mixture[j] *= (1.0 - gamma) / again
+        mixture[k - 1] += gamma
+    settle(mixture, gamma)

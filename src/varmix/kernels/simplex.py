@@ -1,0 +1,258 @@
+"""Projections and metric steps on the restricted simplex {x >= 0, sum x = 1, x_k >= gamma}."""
+
+import math
+
+import numpy as np
+
+from varmix.arrays import BoolArray, FloatArray, IntArray
+from varmix.kernels.extended import shifted_gradient
+from varmix.kernels.jit import kernel
+from varmix.kernels.linear import factor, solve, solve_pair
+
+# A factor with a pivot this small against its diagonal entry has lost half of the digits of a double.
+ILL_CONDITIONED = 1e-8
+
+
+@kernel
+def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
+    """Write the Euclidean projection of `v` onto {x >= 0, sum x = z}: the function of Algorithm 3, lines 1 to 6."""
+    d = v.shape[0]
+    u = np.sort(v)[::-1]
+    total = 0.0
+    shift = u[0] - z
+    for j in range(d):
+        total += u[j]
+        candidate = (total - z) / (j + 1)
+        if u[j] - candidate > 0.0:
+            shift = candidate
+    for j in range(d):
+        out[j] = max(v[j] - shift, 0.0)
+
+
+@kernel
+def project_restricted(v: FloatArray, gamma: float, out: FloatArray) -> None:
+    """Write the Euclidean projection of `v` onto the restricted simplex: Algorithm 3, lines 8 to 13."""
+    last = v.shape[0] - 1
+    project_simplex(v, 1.0, out)
+    if out[last] < gamma:
+        if last > 0:
+            project_simplex(out[:last].copy(), 1.0 - gamma, out[:last])
+        out[last] = gamma
+
+
+@kernel
+def settle(x: FloatArray, gamma: float) -> None:
+    """Remove rounding from a nearly feasible `x`: no negative entry, `x_k >= gamma` and a sum of one."""
+    last = x.shape[0] - 1
+    x[last] -= gamma
+    total = 0.0
+    for j in range(last + 1):
+        x[j] = max(x[j], 0.0)
+        total += x[j]
+    scale = (1.0 - gamma) / total if total > 0.0 else 0.0
+    for j in range(last + 1):
+        x[j] *= scale
+    x[last] += gamma
+    if total <= 0.0:
+        x[last] = 1.0
+
+
+@kernel
+def metric_step(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: FloatArray) -> int:
+    """Write argmin <g, x> + 1/2 (x - w)' M (x - w) over the restricted simplex into `x`; count the pivots.
+
+    A primal active-set method, started at `w` with the bounds that `w` touches.  From one round to the next the
+    touched bounds hardly change, so it usually ends after one factorisation.  Each iteration minimises over the
+    free coordinates with the sum fixed, stops at the first bound on the way, and lets go of the bound with the
+    most negative multiplier once a minimum is reached.  `w` must be feasible and `M` positive semi-definite.
+    Where non-finite numbers leave nothing to decide, the answer is `w` and -1.
+    """
+    k = w.shape[0]
+    x[:] = w
+    pivots = _active_set(w, g, M, gamma, x)
+    total = 0.0
+    for j in range(k):
+        total += x[j]
+    if not math.isfinite(total):
+        x[:] = w
+        return -1
+    settle(x, gamma)
+    return pivots
+
+
+@kernel
+def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: FloatArray) -> int:
+    k = w.shape[0]
+    free = np.empty(k, dtype=np.bool_)
+    for j in range(k):
+        free[j] = w[j] > (gamma if j == k - 1 else 0.0)
+    index = np.empty(k, dtype=np.int64)
+    work = np.empty((k + 3, k))  # one allocation for all: they cost as much as the arithmetic when k is small
+    upper, gradient, ones, descent = work[:k], work[k], work[k + 1], work[k + 2]
+    gradient[:] = g
+    released = -1
+    limit: int = 20 + 10 * k
+    for iteration in range(limit):
+        size = 0
+        for j in range(k):
+            if free[j]:
+                index[size] = j
+                size += 1
+        if size == 0:  # gamma = 1: the simplex is one point
+            return iteration
+        quality = factor(M, index, size, upper)
+        step, blocking = _descend(x, gradient, gamma, index, size, upper, ones, descent)
+        if blocking < 0 and quality < ILL_CONDITIONED:
+            _refine(w, g, M, x, gamma, index, size, upper, ones, descent)
+        if blocking < 0 and size == k:  # no bound touched: nothing to let go of
+            return iteration + 1
+        level, scale = _gradient_at(w, g, M, x, free, quality < ILL_CONDITIONED, gradient)
+        if blocking >= 0:
+            x[blocking] = gamma if blocking == k - 1 else 0.0
+            free[blocking] = False
+            if blocking == released and step == 0.0:
+                return iteration  # the multiplier that released it was rounding
+            continue
+        released = -1
+        most_negative = -1e-15 * scale
+        for j in range(k):
+            if not free[j] and gradient[j] - level < most_negative:
+                most_negative = gradient[j] - level
+                released = j
+        if released < 0:
+            return iteration + 1
+        free[released] = True
+    return limit
+
+
+@kernel
+def _descend(
+    x: FloatArray,
+    gradient: FloatArray,
+    gamma: float,
+    index: IntArray,
+    size: int,
+    upper: FloatArray,
+    ones: FloatArray,
+    descent: FloatArray,
+) -> tuple[float, int]:
+    """Move `x` to the minimum over the free coordinates or to the first bound; give the step and that bound."""
+    last = x.shape[0] - 1
+    # Subtracting the mean gradient changes nothing (the sum is fixed) and saves digits.
+    mean = 0.0
+    for i in range(size):
+        mean += gradient[index[i]]
+    mean /= size
+    for i in range(size):
+        descent[i] = mean - gradient[index[i]]
+        ones[i] = 1.0
+    solve_pair(upper, size, descent, ones)
+    tilt = descent[:size].sum() / ones[:size].sum()
+    step = 1.0
+    blocking = -1
+    for i in range(size):
+        j = index[i]
+        descent[i] -= tilt * ones[i]
+        if descent[i] < 0.0:
+            room = x[j] - (gamma if j == last else 0.0)
+            if room < -descent[i] * step:
+                step = room / -descent[i]
+                blocking = j
+    for i in range(size):
+        x[index[i]] += step * descent[i]
+    return step, blocking
+
+
+@kernel
+def _refine(
+    w: FloatArray,
+    g: FloatArray,
+    M: FloatArray,
+    x: FloatArray,
+    gamma: float,
+    index: IntArray,
+    size: int,
+    upper: FloatArray,
+    ones: FloatArray,
+    descent: FloatArray,
+) -> None:
+    """Iterative refinement of a minimum over the free coordinates, with residuals in doubled precision."""
+    last = x.shape[0] - 1
+    for _ in range(4):
+        shifted_gradient(w, g, M, x, index, size, index[0], descent)
+        solve(upper, size, descent)
+        tilt = descent[:size].sum() / ones[:size].sum()
+        excess = x.sum() - 1.0
+        largest = 0.0
+        for i in range(size):
+            move = descent[i] - tilt * ones[i] + excess * ones[i] / ones[:size].sum()
+            descent[i] = move
+            bound = gamma if index[i] == last else 0.0
+            if not x[index[i]] - move >= bound:  # also when it is not a number
+                return
+            largest = max(largest, abs(move))
+        for i in range(size):
+            x[index[i]] -= descent[i]
+        if largest < 1e-17:
+            return
+
+
+@kernel
+def _gradient_at(
+    w: FloatArray,
+    g: FloatArray,
+    M: FloatArray,
+    x: FloatArray,
+    free: BoolArray,
+    accurate: bool,
+    gradient: FloatArray,
+) -> tuple[float, float]:
+    """Write the gradient at `x`; give its mean over the free coordinates and the size of the terms it sums."""
+    k = w.shape[0]
+    scale = 0.0
+    gradient[:] = g
+    for j in range(k):
+        move = x[j] - w[j]
+        if move != 0.0:
+            for i in range(k):  # M is symmetric: row j is contiguous
+                gradient[i] += M[j, i] * move
+            scale = max(scale, abs(M[j, j] * move))
+    level = 0.0
+    count = 0
+    for j in range(k):
+        scale = max(scale, abs(g[j]))
+        if free[j]:
+            level += gradient[j]
+            count += 1
+    if accurate and count > 0:
+        everything = np.arange(k)
+        anchor = 0
+        while not free[anchor]:
+            anchor += 1
+        shifted_gradient(w, g, M, x, everything, k, anchor, gradient)
+        return 0.0, scale
+    return level / max(count, 1), scale
+
+
+@kernel
+def projected_descent(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, steps: int, x: FloatArray) -> None:
+    """Write `steps` projected gradient steps towards the metric step, each of length 1 / ||M||_inf.
+
+    The longest row sum bounds the largest eigenvalue, so no step can overshoot; a fixed length such as 0.2
+    diverges as soon as that eigenvalue passes 10.
+    """
+    k = w.shape[0]
+    x[:] = w
+    norm = 0.0
+    for i in range(k):
+        norm = max(norm, np.abs(M[i]).sum())
+    if not (norm > 0.0 and math.isfinite(norm) and math.isfinite(np.abs(g).sum())):
+        return
+    moved = np.empty(k)
+    for _ in range(steps):
+        for i in range(k):
+            slope = g[i]
+            for j in range(k):
+                slope += M[i, j] * (x[j] - w[j])
+            moved[i] = x[i] - slope / norm
+        project_restricted(moved, gamma, x)

@@ -1,0 +1,39 @@
+"""Fixed: a mixture that never changes."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix.arrays import as_mixture
+from varmix.evidence import Evidence
+from varmix.learners.base import MixtureState
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """Keep the given mixture: static importance sampling, a fixed 1/k mixture, plain uniform sampling.
+
+    Without a mixture, every component gets 1/k.
+
+    Examples
+    --------
+    >>> Fixed().init(k=4).mixture
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+
+    mixture: ArrayLike | None = None
+    needs_rows: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.mixture is not None:
+            object.__setattr__(self, "mixture", as_mixture(self.mixture))
+
+    def init(self, k: int) -> MixtureState:
+        """Start, and stay, at the given mixture."""
+        return MixtureState(np.full(k, 1.0 / k) if self.mixture is None else as_mixture(self.mixture, k))
+
+    def step(self, state: MixtureState, evidence: Evidence) -> MixtureState:
+        """Learn nothing."""
+        return state

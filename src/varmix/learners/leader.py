@@ -1,0 +1,72 @@
+"""Leader: follow the leader over a window of rows.  No step size."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from varmix.arrays import FloatArray, as_count, as_fraction
+from varmix.evidence import Evidence
+from varmix.kernels.learners import leader
+from varmix.learners.base import half_uniform
+
+
+class LeaderState(NamedTuple):
+    """The mixture, and the last rows of evidence in a ring."""
+
+    mixture: FloatArray
+    ratios: FloatArray
+    coefficients: FloatArray
+    seen: int
+
+
+@dataclass(frozen=True)
+class Leader:
+    """Towards the best mixture for the last `window` rows, by square-root multiplicative steps.
+
+    `w_j <- w_j sqrt( sum_s c_s q_j(s) / (w.q_s)^2 )`, then normalise, floor at 1e-6/k (zero would be absorbing) and
+    mix in `gamma` of the uniform component.  The fixed points are the minimisers of the window's cost.  Good for
+    classes and data sources; a step costs window * k.
+
+    Parameters
+    ----------
+    gamma
+        Least share of the uniform component.
+    window
+        Number of rows remembered.
+    steps
+        Multiplicative steps per round.
+
+    Examples
+    --------
+    >>> learner = Leader()
+    >>> evidence = Evidence(ratios=[[3.0, 0.0, 1.0]], coefficients=[2.0])
+    >>> bool(learner.step(learner.init(k=3), evidence).mixture[0] > 0.25)
+    True
+    """
+
+    gamma: float = 0.1
+    window: int = 1000
+    steps: int = 1
+    needs_rows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        as_fraction(self.gamma, "gamma")
+        as_count(self.window, "window")
+        as_count(self.steps, "steps")
+
+    def init(self, k: int) -> LeaderState:
+        """Start with half of the mass on the uniform component and an empty window."""
+        return LeaderState(half_uniform(k, self.gamma), np.zeros((self.window, k)), np.zeros(self.window), 0)
+
+    def step(self, state: LeaderState, evidence: Evidence) -> LeaderState:
+        """Let the oldest rows go, take the new ones in, and move towards the window's best mixture."""
+        rows, coefficients = evidence.ratios[-self.window :], evidence.coefficients[-self.window :]
+        places = (state.seen + np.arange(len(rows))) % self.window
+        ratios, weights = state.ratios.copy(), state.coefficients.copy()
+        ratios[places], weights[places] = rows, coefficients
+        seen = state.seen + len(rows)
+        filled = min(seen, self.window)
+        mixture = np.empty(len(state.mixture))
+        leader(ratios[:filled], weights[:filled], state.mixture, self.gamma, self.steps, mixture)
+        return LeaderState(mixture, ratios, weights, seen)

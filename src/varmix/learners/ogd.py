@@ -1,0 +1,68 @@
+"""OGD: online gradient descent, the appendix's alternative."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from varmix.arrays import FloatArray, as_fraction, as_positive
+from varmix.evidence import Evidence
+from varmix.kernels.simplex import project_restricted, settle
+from varmix.learners.base import half_uniform
+
+DIAMETER = 2**0.5
+
+
+class OGDState(NamedTuple):
+    """The mixture and the sum of squared gradient norms."""
+
+    mixture: FloatArray
+    squares: float
+
+
+@dataclass(frozen=True)
+class OGD:
+    """Gradient steps projected onto the restricted simplex by Algorithm 3.
+
+    Parameters
+    ----------
+    gamma
+        Least share of the uniform component.
+    step_size
+        A fixed step, in units of one over the cost; None takes AdaGrad-norm steps
+        `sqrt(2) / sqrt(sum of squared gradient norms)`, which are free of scales.
+
+    Examples
+    --------
+    >>> learner = OGD()
+    >>> evidence = Evidence(ratios=[[3.0, 0.0, 1.0]], coefficients=[2.0])
+    >>> bool(learner.step(learner.init(k=3), evidence).mixture[0] > 0.25)
+    True
+    """
+
+    gamma: float = 0.1
+    step_size: float | None = None
+    needs_rows: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        as_fraction(self.gamma, "gamma")
+        if self.step_size is not None:
+            as_positive(self.step_size, "step_size")
+
+    def init(self, k: int) -> OGDState:
+        """Start with half of the mass on the uniform component."""
+        return OGDState(half_uniform(k, self.gamma), 0.0)
+
+    def step(self, state: OGDState, evidence: Evidence) -> OGDState:
+        """Take one projected gradient step; a round without any loss changes nothing."""
+        g = evidence.gradient(state.mixture)
+        length = float(np.sqrt(g @ g))
+        if length == 0.0:
+            return state
+        # Norms rather than squares are kept apart so that losses of any size neither overflow nor vanish.
+        squares = float(np.hypot(np.sqrt(state.squares), length) ** 2)
+        step = DIAMETER / np.sqrt(squares) if self.step_size is None else self.step_size
+        mixture = np.empty(len(g))
+        project_restricted(state.mixture - step * g, self.gamma, mixture)
+        settle(mixture, self.gamma)
+        return OGDState(mixture, squares)

@@ -1,0 +1,90 @@
+"""ONS: the online Newton step of Algorithms 1 and 2, literally."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from varmix.arrays import FloatArray, as_count, as_fraction, as_positive
+from varmix.evidence import Evidence
+from varmix.learners.base import even
+from varmix.simplex import RestrictedSimplex
+
+
+class ONSState(NamedTuple):
+    """The mixture, H, its inverse (empty where the exact projection needs none) and the number of rounds."""
+
+    mixture: FloatArray
+    hessian: FloatArray
+    inverse: FloatArray
+    rounds: int
+
+
+@dataclass(frozen=True)
+class ONS:
+    """The paper's learner.  Fed with a census it is Algorithm 1, with draws Algorithm 2 (VRM).
+
+    Its settings depend on the scale of the losses: with the authors' (the defaults here) it can be many times
+    worse than uniform sampling.  `varmix.theory` has those of the theorems; `BarrierNewton` needs none.
+    In units of `f / n^2`, as everywhere in varmix.
+
+    Parameters
+    ----------
+    gamma, beta, eps
+        The parameters of the algorithm.
+    projection
+        "exact" solves line 7 as a quadratic program, which needs no inverse; "pgd" takes `steps` projected gradient
+        steps with Algorithm 3, and keeps the inverse for line 6 by the Sherman-Morrison formula.
+    steps
+        Number of projected gradient steps.
+    refactor
+        The inverse is computed afresh every so many rounds, because the formula drifts.
+
+    Examples
+    --------
+    >>> state = ONS().init(k=4)
+    >>> state.mixture
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+
+    gamma: float = 0.01
+    beta: float = 10.0
+    eps: float = 0.1
+    projection: Literal["exact", "pgd"] = "exact"
+    steps: int = 10
+    refactor: int = 1000
+    needs_rows: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        as_fraction(self.gamma, "gamma")
+        as_positive(self.beta, "beta")
+        as_positive(self.eps, "eps")
+        as_count(self.steps, "steps")
+        as_count(self.refactor, "refactor")
+        if self.projection not in ("exact", "pgd"):
+            raise ValueError(f"projection must be 'exact' or 'pgd', got {self.projection!r}.")
+
+    def init(self, k: int) -> ONSState:
+        """Start at w_1 = 1/k (line 1) with H_0 = eps I (line 2)."""
+        inverse = np.eye(k) / self.eps if self.projection == "pgd" else np.empty((0, 0))
+        return ONSState(even(k, self.gamma), self.eps * np.eye(k), inverse, 0)
+
+    def step(self, state: ONSState, evidence: Evidence) -> ONSState:
+        """Play lines 5, 6 and 7."""
+        simplex = RestrictedSimplex(self.gamma)
+        w = state.mixture
+        g = evidence.gradient(w)
+        H = state.hessian + np.outer(g, g)  # line 5
+        if self.projection == "exact":
+            # Lines 6 and 7 as one program: (x - w')' H (x - w') with w' = w - H^-1 g / beta, without the inverse.
+            return ONSState(simplex.step(w, g / self.beta, H), H, state.inverse, state.rounds + 1)
+        inverse = self._invert(state, g, H)
+        target = w - inverse @ g / self.beta  # line 6
+        mixture = simplex.pgd(w, H @ (w - target), H, self.steps)  # line 7
+        return ONSState(mixture, H, inverse, state.rounds + 1)
+
+    def _invert(self, state: ONSState, g: FloatArray, H: FloatArray) -> FloatArray:
+        if (state.rounds + 1) % self.refactor == 0:
+            return np.asarray(np.linalg.inv(H), dtype=np.float64)
+        column = state.inverse @ g
+        return np.asarray(state.inverse - np.outer(column, column) / (1.0 + g @ column))

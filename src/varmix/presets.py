@@ -1,0 +1,87 @@
+"""Presets: the named samplers, each a composition of the parts and nothing more."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix.allocate import Allocation, carried, stratified
+from varmix.arrays import as_floats, as_fraction
+from varmix.components import Components, Dense, Groups, Uniform, with_uniform
+from varmix.learners import BarrierNewton, Fixed, Learner
+from varmix.reweight import Reweight, exact
+from varmix.sampler import Sampler
+
+
+def vrm(
+    *families: Components,
+    gamma: float | None = None,
+    learner: Learner[Any] | None = None,
+    allocate: Allocation | None = None,
+    reweight: Reweight = exact,
+    rng: int | np.random.Generator | None = None,
+) -> Sampler:
+    """Variance reduction with mixtures: the families with the uniform component behind them, adapted online.
+
+    Parameters
+    ----------
+    families
+        One or more families over one space.
+    gamma
+        Least share of the uniform component, 0.1 unless told; a learner that is given has its own.
+    learner
+        `BarrierNewton(gamma)` unless told.
+    allocate
+        `carried` for groups without replacement, else `stratified`, unless told.
+    reweight
+        `exact` unless told.
+    rng
+        Seed, generator or None.
+
+    Examples
+    --------
+    >>> sampler = vrm(Groups(np.arange(1000) % 7), rng=0)
+    >>> draw = sampler.draw(128)
+    >>> sampler.update(draw, norms=draw.indices % 7 == 3)
+    >>> int(sampler.mixture[:-1].argmax())
+    3
+    """
+    if not families:
+        raise TypeError("vrm needs at least one family of components, for example varmix.Groups(labels).")
+    if gamma is not None and learner is not None:
+        raise TypeError("gamma belongs to the learner: give gamma or a learner, not both.")
+    if learner is None:
+        learner = BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)
+    components = with_uniform(*families)
+    if allocate is None:
+        reshuffled = isinstance(components, Groups) and not components.replacement
+        allocate = carried if reshuffled else stratified
+    return Sampler(components, learner, rng=rng, allocate=allocate, reweight=reweight)
+
+
+def uniform(n: int, *, rng: int | np.random.Generator | None = None) -> Sampler:
+    """Plain uniform sampling with replacement, with the same interface; feedback changes nothing.
+
+    Examples
+    --------
+    >>> uniform(10, rng=0).draw(3).weights
+    array([1., 1., 1.])
+    """
+    return Sampler(Uniform(n), Fixed(), rng=rng)
+
+
+def importance(scores: ArrayLike, *, smoothing: float = 0.1, rng: int | np.random.Generator | None = None) -> Sampler:
+    """Static importance sampling: in proportion to `scores` (such as Lipschitz constants), smoothed by uniform.
+
+    Examples
+    --------
+    >>> sampler = importance([1.0, 1.0, 4.0], smoothing=0.5, rng=0)
+    >>> sampler.census().ratios[:, 0].tolist()
+    [0.5, 0.5, 2.0]
+    """
+    values = as_floats(scores, "scores")
+    smoothing = as_fraction(smoothing, "smoothing")
+    if values.ndim != 1 or not values.sum() > 0 or not np.isfinite(values).all() or values.min() < 0:
+        raise ValueError("scores must be one finite, non-negative number per point, not all zero.")
+    family = Dense(probabilities=(values / values.sum())[:, None])
+    return Sampler(with_uniform(family), Fixed([1.0 - smoothing, smoothing]), rng=rng)

@@ -1,0 +1,84 @@
+"""Reweighting: from the density of a draw to the weights that the user gets.
+
+Only `exact` keeps estimates unbiased.  The others trade bias for smaller weights.  Whatever is chosen changes the
+estimate only: learners and the gain meter always work with the true density.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from varmix.arrays import FloatArray, as_fraction, as_positive
+
+
+class Reweight(Protocol):
+    """Turns densities (m,) into weights (m,)."""
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether weighted means estimate the mean under the target without bias."""
+        ...
+
+    def __call__(self, density: FloatArray) -> FloatArray:
+        """Give the weights of draws with these densities."""
+        ...
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The importance weight r = 1 / d."""
+
+    unbiased: ClassVar[bool] = True
+
+    def __call__(self, density: FloatArray) -> FloatArray:
+        """Give 1 / d."""
+        return 1.0 / density
+
+
+@dataclass(frozen=True)
+class SoftTruncation:
+    """Towards one by `t`: (1 - t) r + t, biased.  Section 6.2 of the paper uses t = 0.2."""
+
+    t: float = 0.2
+    unbiased: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        as_fraction(self.t, "t", zero=True)
+
+    def __call__(self, density: FloatArray) -> FloatArray:
+        """Give (1 - t) / d + t."""
+        return (1.0 - self.t) / density + self.t
+
+
+@dataclass(frozen=True)
+class Power:
+    """A power of the weight: r^exponent, biased below 1.  Prioritised replay calls the exponent beta."""
+
+    exponent: float
+    unbiased: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        as_fraction(self.exponent, "exponent", zero=True)
+
+    def __call__(self, density: FloatArray) -> FloatArray:
+        """Give d^-exponent."""
+        return np.asarray(density**-self.exponent)
+
+
+@dataclass(frozen=True)
+class Clip:
+    """No weight above `limit`: min(r, limit), biased where it clips."""
+
+    limit: float
+    unbiased: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        as_positive(self.limit, "limit")
+
+    def __call__(self, density: FloatArray) -> FloatArray:
+        """Give min(1 / d, limit)."""
+        return np.minimum(1.0 / density, self.limit)
+
+
+exact = Exact()

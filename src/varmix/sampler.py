@@ -1,0 +1,198 @@
+"""Sampler: draw, get feedback, adapt."""
+
+import uuid
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix.allocate import Allocation, stratified
+from varmix.arrays import FloatArray, IntArray, State, as_count, require, restored
+from varmix.components.base import Components
+from varmix.draw import Draw, seal
+from varmix.evidence import Evidence
+from varmix.kernels.cost import weigh
+from varmix.learners.base import Learner, load_state, save_state
+from varmix.receipts import UsedReceipts
+from varmix.reweight import Exact, Reweight, exact
+from varmix.spaces import Points
+from varmix.uniforms import Uniforms
+
+
+@runtime_checkable
+class Shortcut(Protocol):
+    """A family that makes a stratified draw in one compiled call, with the same result as the calls it stands for."""
+
+    def draw_stratified(
+        self, mixture: FloatArray, m: int, uniforms: Uniforms
+    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+        """Give atoms, ratios, density and exact weights."""
+        ...
+
+
+class Sampler:
+    """Draws atoms from a mixture of components and adapts the mixture to feedback.
+
+    `draw` gives a receipt, `update` takes it back with one norm (of a loss or a gradient) per atom.  Feedback may
+    come late, in any order, or not at all.  Not thread-safe.
+
+    Parameters
+    ----------
+    components
+        A family whose last component is the anchor; see `with_uniform`, or use `varmix.vrm`, which adds it.
+    learner
+        How to adapt.
+    rng
+        Seed, generator to take a seed from, or None.
+    allocate
+        How the slots of a batch are given to lanes.
+    reweight
+        How densities become weights.
+
+    Examples
+    --------
+    >>> from varmix import BarrierNewton, Groups, with_uniform
+    >>> sampler = Sampler(with_uniform(Groups([0, 0, 0, 1])), BarrierNewton(), rng=0)
+    >>> draw = sampler.draw(8)
+    >>> sampler.update(draw, norms=np.ones(8))
+    >>> sampler.mixture.sum().round(12) == 1
+    np.True_
+    """
+
+    def __init__(
+        self,
+        components: Components,
+        learner: Learner[Any],
+        *,
+        rng: int | np.random.Generator | None = None,
+        allocate: Allocation = stratified,
+        reweight: Reweight = exact,
+    ) -> None:
+        self.components = components
+        self.learner = learner
+        self.allocate = allocate
+        self.reweight = reweight
+        self._uniforms = Uniforms(rng)
+        self._learned = learner.init(components.k)
+        self._allocation = allocate.init(len(components.lanes(self._learned.mixture)))
+        self._exact = isinstance(reweight, Exact)
+        self._shortcut = None
+        if allocate is stratified and isinstance(components, Shortcut):
+            self._shortcut = components.draw_stratified
+        # Not from `rng`: two samplers with one seed must still refuse each other's receipts.
+        self._id = uuid.uuid4().hex
+        self._serial = 0
+        self._used = UsedReceipts()
+
+    @property
+    def mixture(self) -> FloatArray:
+        """A copy of the mixture `w` that the next draw is made with."""
+        return np.array(self._learned.mixture)
+
+    def draw(self, m: int) -> Draw:
+        """Draw `m` atoms and give the receipt."""
+        if type(m) is not int or m < 1:
+            m = as_count(m, "m")
+        mixture = self._learned.mixture
+        if self._shortcut is not None:
+            atoms, ratios, density, weights = self._shortcut(mixture, m, self._uniforms)
+        else:
+            shares = self.components.lanes(mixture)
+            lanes, allocation = self.allocate.assign(self._allocation, shares, m, self._uniforms)
+            atoms, ratios = self.components.draw(lanes, self._uniforms)
+            density, weights = np.empty(m), np.empty(m)
+            weigh(ratios, mixture, density, weights)
+            self._allocation = allocation
+        if not self._exact:
+            weights = self.reweight(density)
+        return seal(atoms, weights, ratios, density, self._next_serial(), self._id)
+
+    def census(self) -> Draw:
+        """Give a receipt for every atom once, for feedback with full information.
+
+        The weighted mean over a census is the mean under the target, exactly.
+        """
+        space = self.components.space
+        if not isinstance(space, Points):
+            raise TypeError(
+                f"A census needs atoms that can be listed, and {space} has e^{space.log_count:.0f} of them."
+            )
+        if space.target is None:
+            atoms, weights = np.arange(space.n), np.ones(space.n)
+        else:
+            atoms = np.flatnonzero(space.target)
+            weights = space.target[atoms] * len(atoms)
+        ratios = self.components.ratios(atoms)
+        return seal(atoms, weights, ratios, 1.0 / weights, self._next_serial(), self._id)
+
+    def update(self, draw: Draw, norms: ArrayLike) -> None:
+        """Learn from the norms (of losses or gradients, never squared) of the atoms of `draw`, in its order.
+
+        Feedback that is refused leaves everything as it was.
+        """
+        serial = draw.serial
+        if draw.sampler_id != self._id:
+            raise ValueError(
+                "This receipt is of another sampler: its probabilities mean nothing here. Give every draw back to "
+                "the sampler that made it (a loaded sampler takes the receipts of the one that was saved)."
+            )
+        evidence = Evidence.from_draw(draw, norms)
+        learned = self.learner.step(self._learned, evidence)
+        self._used.claim(serial)
+        self.components.observe(draw, evidence.norms)
+        self._learned = learned
+
+    def end_epoch(self) -> None:
+        """Tell the components that a pass over the data is over."""
+        self.components.end_epoch()
+
+    def state_dict(self) -> State:
+        """Give all that is needed to go on bit for bit, as arrays, numbers and strings."""
+        return {
+            "sampler_id": self._id,
+            "serial": self._serial,
+            "used": self._used.state_dict(),
+            "settings": self._settings(),
+            "uniforms": self._uniforms.state_dict(),
+            "allocation": self._allocation.copy(),
+            "learner": save_state(self._learned),
+            "components": self.components.state_dict(),
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on where `state` was saved, or refuse it and stay as before.
+
+        Build the sampler with the same arguments first: data and settings are not part of the state.
+        """
+        require(state, set(self.state_dict()), "a Sampler")
+        for name, value in self._settings().items():
+            if state["settings"].get(name) != value:
+                raise ValueError(
+                    f"The saved sampler had {name} = {state['settings'].get(name)}, this one has {value}. "
+                    f"Build the sampler as it was when it was saved."
+                )
+        uniforms = Uniforms(0)
+        uniforms.load_state_dict(state["uniforms"])
+        used = UsedReceipts()
+        used.load_state_dict(state["used"])
+        learned = load_state(self.learner.init(self.components.k), state["learner"])
+        allocation = restored(state["allocation"], self._allocation, "allocation")
+        serial, sampler_id = as_count(state["serial"], "serial", least=0), str(state["sampler_id"])
+        self.components.load_state_dict(state["components"])  # the last that can fail, and all or nothing itself
+        self._uniforms, self._used, self._learned = uniforms, used, learned
+        self._allocation, self._serial, self._id = allocation, serial, sampler_id
+
+    def _settings(self) -> dict[str, str]:
+        return {
+            "learner": repr(self.learner),
+            "allocate": repr(self.allocate),
+            "reweight": repr(self.reweight),
+        }
+
+    def _next_serial(self) -> int:
+        serial = self._serial
+        self._serial = serial + 1
+        return serial
+
+    def __repr__(self) -> str:
+        return f"Sampler({self.components!r}, {self.learner!r}, allocate={self.allocate!r})"

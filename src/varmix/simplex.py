@@ -1,0 +1,63 @@
+"""The restricted simplex {w >= 0, sum w = 1, w_k >= gamma}: projection and steps."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix.arrays import FloatArray, as_count, as_floats, as_fraction, as_vector
+from varmix.kernels import simplex as kernels
+
+
+class RestrictedSimplex:
+    """Mixtures that leave at least `gamma` to the last component, the uniform one.
+
+    That bounds every importance weight by `1 / gamma`.  It costs at most a factor `1 / (1 - gamma)` of the best cost.
+
+    Examples
+    --------
+    >>> simplex = RestrictedSimplex(gamma=0.1)
+    >>> simplex.project([1.0, 0.5, -1.0]).round(12).tolist()
+    [0.7, 0.2, 0.1]
+    """
+
+    def __init__(self, gamma: float) -> None:
+        self.gamma = as_fraction(gamma, "gamma")
+
+    def project(self, v: ArrayLike) -> FloatArray:
+        """Give the nearest mixture in Euclidean distance (Algorithm 3)."""
+        vector = as_vector(v, "v")
+        if len(vector) == 0:
+            raise ValueError("v must have at least one entry, got none.")
+        nearest = np.empty(len(vector))
+        kernels.project_restricted(vector, self.gamma, nearest)
+        kernels.settle(nearest, self.gamma)
+        return nearest
+
+    def step(self, w: ArrayLike, g: ArrayLike, H: ArrayLike) -> FloatArray:
+        """Give argmin <g, x> + 1/2 (x - w)' H (x - w), exactly, for a symmetric positive semi-definite `H`."""
+        mixture, slope, metric = self._checked(w, g, H)
+        best = np.empty(len(mixture))
+        kernels.metric_step(mixture, slope, metric, self.gamma, best)
+        return best
+
+    def pgd(self, w: ArrayLike, g: ArrayLike, H: ArrayLike, steps: int) -> FloatArray:
+        """Give what `steps` projected gradient steps make of the same problem, each of the safe length 1/||H||_inf."""
+        mixture, slope, metric = self._checked(w, g, H)
+        better = np.empty(len(mixture))
+        kernels.projected_descent(mixture, slope, metric, self.gamma, as_count(steps, "steps"), better)
+        return better
+
+    def _checked(self, w: ArrayLike, g: ArrayLike, H: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+        mixture = as_vector(w, "w")
+        slope = as_vector(g, "g", len(mixture))
+        metric = np.ascontiguousarray(as_floats(H, "H"))
+        if metric.shape != (len(mixture), len(mixture)) or not np.isfinite(metric).all():
+            raise ValueError(f"H must be finite with shape ({len(mixture)}, {len(mixture)}), got {metric.shape}.")
+        if mixture.min() < 0 or abs(mixture.sum() - 1) > 1e-9 or mixture[-1] < self.gamma - 1e-12:
+            raise ValueError(
+                f"w must lie in the restricted simplex (non-negative, sum 1, last entry at least {self.gamma}), "
+                f"got {mixture}. Project it first."
+            )
+        return mixture, slope, metric
+
+    def __repr__(self) -> str:
+        return f"RestrictedSimplex(gamma={self.gamma})"

@@ -1,0 +1,87 @@
+"""Spaces: what the atoms are, and the law that estimates must be unbiased for."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix.arrays import FloatArray, as_count, as_vector
+
+
+class Points:
+    """`n` data points (or coordinates, or sources), with a target law: uniform, or the one given.
+
+    The target is what importance weights correct to: `weights = target / mixture`.  Give the wanted proportions
+    of data sources, or `sample_weight`; they are normalised here.  Atoms of target zero are never drawn.
+
+    Examples
+    --------
+    >>> Points(4)
+    Points(4)
+    >>> Points(4, target=[1, 1, 2, 0]).target
+    array([0.25, 0.25, 0.5 , 0.  ])
+    """
+
+    def __init__(self, n: int, target: ArrayLike | None = None) -> None:
+        self.n = as_count(n, "n")
+        self.target: FloatArray | None = None
+        if target is not None:
+            values = as_vector(target, "target", self.n)
+            if values.min() < 0 or values.sum() <= 0:
+                raise ValueError(
+                    f"target needs non-negative entries, not all zero; got minimum {values.min():.3g} "
+                    f"and sum {values.sum():.3g}."
+                )
+            self.target = values / values.sum()
+            self.target.setflags(write=False)
+
+    @property
+    def log_count(self) -> float:
+        """The logarithm of the number of atoms."""
+        return math.log(self.n)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Points) or other.n != self.n:
+            return False
+        if self.target is None or other.target is None:
+            return self.target is other.target
+        return np.array_equal(self.target, other.target)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Points({self.n}{'' if self.target is None else ', target=...'})"
+
+
+class Subsets:
+    """All subsets of `size` out of `n` points, with the uniform law: minibatches drawn as a whole.
+
+    There are too many of them to list, so a census is refused; ratios need only `log_count`.
+
+    Examples
+    --------
+    >>> round(Subsets(5, 2).log_count, 4) == round(math.log(10), 4)
+    True
+    """
+
+    def __init__(self, n: int, size: int) -> None:
+        self.n = as_count(n, "n")
+        self.size = as_count(size, "size")
+        if self.size > self.n:
+            raise ValueError(f"A subset cannot be larger than the set: size = {size}, n = {n}.")
+
+    @property
+    def log_count(self) -> float:
+        """The logarithm of the number of subsets, log C(n, size)."""
+        return math.lgamma(self.n + 1) - math.lgamma(self.size + 1) - math.lgamma(self.n - self.size + 1)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Subsets) and (self.n, self.size) == (other.n, other.size)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Subsets({self.n}, {self.size})"
+
+
+Space = Points | Subsets

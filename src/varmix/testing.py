@@ -1,0 +1,294 @@
+"""Contracts: what every family of components and every learner must keep, as checks that anyone can run.
+
+    @pytest.mark.parametrize("check", varmix.testing.COMPONENT_CHECKS)
+    def test_my_family(check):
+        check(lambda: MyFamily(...))
+
+Each check takes a function that builds a fresh object, always the same, and raises `AssertionError` where the contract
+is broken.  They are deterministic.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from varmix.allocate import independent
+from varmix.arrays import FloatArray, IntArray, State
+from varmix.components.base import Components
+from varmix.draw import Draw
+from varmix.evidence import Evidence
+from varmix.learners import Fixed
+from varmix.learners.base import Learner, load_state, save_state
+from varmix.sampler import Sampler
+from varmix.spaces import Points
+from varmix.uniforms import Uniforms
+
+MakeComponents: TypeAlias = Callable[[], Components]
+MakeLearner: TypeAlias = Callable[[], Learner[Any]]
+
+
+def same(a: object, b: object) -> bool:
+    """Whether two states (nested dictionaries of arrays and plain values) are equal to the last bit."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(np.asarray(a), np.asarray(b)) and np.asarray(a).dtype == np.asarray(b).dtype
+    return a == b
+
+
+def chi_square_z(counts: IntArray, probabilities: FloatArray) -> float:
+    """Give the chi-square statistic of counts as a standard normal deviate (Wilson and Hilferty).
+
+    Cells with fewer than five expected counts are joined.  A count in a cell of probability zero gives infinity.
+    """
+    expected = probabilities * counts.sum()
+    if counts[expected == 0].any():
+        return float("inf")
+    rare = expected < 5
+    if rare.any():
+        counts = np.append(counts[~rare], counts[rare].sum())
+        expected = np.append(expected[~rare], expected[rare].sum())
+        counts, expected = counts[expected > 0], expected[expected > 0]
+    freedom = len(counts) - 1
+    if freedom == 0:
+        return 0.0
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    spread = 2.0 / (9.0 * freedom)
+    return float(((statistic / freedom) ** (1 / 3) - (1.0 - spread)) / np.sqrt(spread))
+
+
+def _mixtures(k: int) -> list[FloatArray]:
+    rng = np.random.default_rng(5)
+    return [np.full(k, 1.0 / k), np.eye(k)[-1], rng.dirichlet(np.ones(k))]
+
+
+def _draw(family: Components, w: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
+    lanes, _ = independent.assign(np.empty(0), family.lanes(w), m, uniforms)
+    return family.draw(lanes, uniforms)
+
+
+def check_lanes_are_shares(make: MakeComponents) -> None:
+    """Lanes are non-negative, sum to one and keep their number, for any mixture."""
+    family = make()
+    number = {len(family.lanes(w)) for w in _mixtures(family.k)}
+    assert len(number) == 1, f"the number of lanes depends on the mixture: {number}"
+    for w in _mixtures(family.k):
+        before = w.copy()
+        shares = family.lanes(w)
+        assert shares.min() >= 0.0, f"negative share {shares.min()}"
+        assert abs(shares.sum() - 1.0) < 1e-12, f"shares sum to {shares.sum()}"
+        assert np.array_equal(w, before), "lanes changed the mixture"
+
+
+def check_draws_have_the_right_shapes(make: MakeComponents) -> None:
+    """Atoms lie in the space; ratios are (m, k), non-negative, at most c, and those of `ratios`; arrays are new."""
+    family, uniforms = make(), Uniforms(1)
+    for m in (1, 7, 64):
+        w = _mixtures(family.k)[0]
+        atoms, ratios = _draw(family, w, m, uniforms)
+        assert atoms.dtype == np.int64, f"atoms of dtype {atoms.dtype}"
+        assert len(atoms) == m, f"{len(atoms)} atoms for {m} lanes"
+        assert ratios.shape == (m, family.k), f"ratios of shape {ratios.shape}"
+        assert ratios.dtype == np.float64, f"ratios of dtype {ratios.dtype}"
+        assert ratios.min() >= 0.0, "a negative ratio"
+        assert ratios.max() <= family.c * (1 + 1e-9), f"a ratio of {ratios.max()} above c = {family.c}"
+        assert np.array_equal(ratios, family.ratios(atoms)), "draw and ratios disagree"
+        other, _ = _draw(family, w, m, uniforms)
+        assert not np.shares_memory(atoms, other), "two draws share memory"
+        if isinstance(family.space, Points):
+            assert atoms.min() >= 0, "a negative atom"
+            assert atoms.max() < family.space.n, "an atom outside the space"
+
+
+def _census(family: Components) -> tuple[FloatArray, FloatArray]:
+    """Give the target and the ratios of all points, or nothing for subsets."""
+    space = family.space
+    if not isinstance(space, Points):
+        return np.empty(0), np.empty((0, family.k))
+    target = np.full(space.n, 1.0 / space.n) if space.target is None else space.target
+    return target, family.ratios(np.arange(space.n))
+
+
+def check_ratios_are_those_of_laws(make: MakeComponents) -> None:
+    """Every column of ratios has mean one under the target."""
+    target, ratios = _census(make())
+    if len(target):
+        means = target @ ratios
+        assert np.abs(means - 1.0).max() < 1e-9, f"the columns have means {means}"
+
+
+def check_draws_follow_the_mixture(make: MakeComponents) -> None:
+    """Counts of draws fit density times target (chi-square at about 1e-4); atoms of target zero never come."""
+    family, uniforms = make(), Uniforms(2)
+    target, ratios = _census(family)
+    for w in _mixtures(family.k):
+        if len(target):
+            family = make()
+            atoms, _ = _draw(family, w, 20_000, uniforms)
+            counts = np.bincount(atoms, minlength=len(target))
+            probabilities = (ratios @ w) * target
+            z = chi_square_z(counts, probabilities / probabilities.sum())
+            assert z < 3.9, f"draws do not follow the mixture {w}: z = {z:.1f}"
+
+
+def check_components_go_on_after_loading(make: MakeComponents) -> None:
+    """A fresh family with a loaded state draws the same, bit for bit, and saving changes nothing."""
+    family, uniforms = make(), Uniforms(3)
+    w = _mixtures(family.k)[2]
+    _draw(family, w, 50, uniforms)
+    family.end_epoch()
+    saved, stream = family.state_dict(), uniforms.state_dict()
+    expected = [_draw(family, w, 13, uniforms) for _ in range(20)]
+    other = make()
+    other.load_state_dict(saved)
+    assert same(other.state_dict(), saved), "the state changed by saving and loading"
+    uniforms.load_state_dict(stream)
+    for atoms, ratios in expected:
+        again, rows = _draw(other, w, 13, uniforms)
+        assert np.array_equal(again, atoms), "other atoms after loading"
+        assert np.array_equal(rows, ratios), "other ratios after loading"
+
+
+def check_components_refuse_other_states(make: MakeComponents) -> None:
+    """A state that is not the family's own is refused with ValueError and changes nothing."""
+    family = make()
+    _draw(family, _mixtures(family.k)[0], 20, Uniforms(4))
+    before = family.state_dict()
+    for wrong in ({}, {**before, "something": 1}):
+        if not same(wrong, before):
+            _refuses(lambda state=wrong: family.load_state_dict(state))  # type: ignore[misc]
+            assert same(family.state_dict(), before), "a refused state changed the family"
+
+
+def check_feedback_may_come_late_and_in_any_order(make: MakeComponents) -> None:
+    """Feedback for the newest receipt, then for older ones, is taken; receipts never change."""
+    sampler = Sampler(make(), Fixed(), rng=6, allocate=independent)
+    draws = [sampler.draw(5) for _ in range(8)]
+    copies = [_copy(draw) for draw in draws]
+    for i in (7, 0, 3, 1):
+        sampler.update(draws[i], np.linspace(0.0, 1.0, 5))
+        sampler.draw(3)
+    sampler.end_epoch()
+    for draw, copy in zip(draws, copies, strict=True):
+        assert same(_copy(draw), copy), "a receipt changed after it was given out"
+
+
+def _copy(draw: Draw) -> dict[str, Any]:
+    return {name: np.array(getattr(draw, name)) for name in ("indices", "weights", "ratios", "density")}
+
+
+def _refuses(action: Callable[[], object]) -> None:
+    try:
+        action()
+    except ValueError:
+        return
+    raise AssertionError("a wrong state was taken")
+
+
+def _evidence(k: int, rounds: int, m: int = 4, scale: float = 1.0) -> list[Evidence]:
+    rng = np.random.default_rng(7)
+    made = []
+    for _ in range(rounds):
+        groups = rng.integers(k - 1, size=m) if k > 1 else np.zeros(m, dtype=np.int64)
+        ratios = np.zeros((m, k))
+        ratios[np.arange(m), groups] = max(k - 1, 1)
+        ratios[:, -1] = 1.0
+        made.append(Evidence(ratios, scale * rng.random(m) * (1 + groups), np.full(m, 0.7)))
+    return made
+
+
+def _components_of(make: MakeLearner) -> tuple[Learner[Any], int]:
+    """Give the learner and a number of components it accepts (some are made for one number)."""
+    learner = make()
+    for k in (3, 2, 4, 5, 6, 8):
+        try:
+            learner.init(k)
+        except ValueError:
+            continue
+        return learner, k
+    raise AssertionError("the learner accepts none of 2 to 8 components")
+
+
+def check_mixtures_stay_in_the_simplex(make: MakeLearner) -> None:
+    """Whatever the evidence, zero, tiny or huge: non-negative, sum one, finite, at least gamma on the anchor."""
+    learner, k = _components_of(make)
+    gamma = getattr(learner, "gamma", 0.0)
+    for scale in (0.0, 1e-200, 1e-6, 1.0, 1e6, 1e200):
+        state = learner.init(k)
+        for evidence in _evidence(k, 30, scale=scale):
+            w = state.mixture
+            assert w.shape == (k,), f"mixture of shape {w.shape}"
+            assert np.isfinite(w).all(), f"mixture {w} at scale {scale}"
+            assert w.min() >= 0.0, f"negative entry in {w}"
+            assert abs(w.sum() - 1.0) < 1e-12, f"mixture sums to {w.sum()}"
+            assert w[-1] >= gamma, f"anchor {w[-1]} below gamma = {gamma}"
+            state = learner.step(state, evidence)
+
+
+def check_steps_are_pure(make: MakeLearner) -> None:
+    """A step changes neither the state nor the evidence it is given, and repeats exactly."""
+    learner, k = _components_of(make)
+    state = learner.init(k)
+    for evidence in _evidence(k, 5):
+        before = save_state(state)
+        ratios, coefficients = evidence.ratios.copy(), evidence.coefficients.copy()
+        after = learner.step(state, evidence)
+        assert same(save_state(state), before), "the step changed its state in place"
+        assert np.array_equal(evidence.ratios, ratios), "the step changed the evidence"
+        assert np.array_equal(evidence.coefficients, coefficients), "the step changed the evidence"
+        assert same(save_state(learner.step(state, evidence)), save_state(after)), "the same step differs"
+        state = after
+
+
+def check_learners_go_on_after_loading(make: MakeLearner) -> None:
+    """A state that was saved and loaded goes on bit for bit."""
+    learner, k = _components_of(make)
+    state = learner.init(k)
+    rounds = _evidence(k, 20)
+    for evidence in rounds[:10]:
+        state = learner.step(state, evidence)
+    other: Any = load_state(make().init(k), _plain(save_state(state)))
+    for evidence in rounds[10:]:
+        state, other = learner.step(state, evidence), learner.step(other, evidence)
+    assert same(save_state(state), save_state(other)), "the loaded learner went another way"
+
+
+def _plain(state: State) -> State:
+    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in state.items()}
+
+
+def check_rows_are_declared(make: MakeLearner) -> None:
+    """`needs_rows` says whether a learner looks at single rows: one that does not must not notice merged rows."""
+    learner, k = _components_of(make)
+    assert isinstance(learner.needs_rows, bool), "needs_rows must be a bool"
+    if learner.needs_rows:
+        return
+    state, other = learner.init(k), learner.init(k)
+    for evidence in _evidence(k, 10):
+        twice = Evidence(
+            np.repeat(evidence.ratios, 2, axis=0),
+            np.repeat(evidence.coefficients, 2),
+            np.repeat(evidence.density, 2),
+        )
+        state, other = learner.step(state, evidence), learner.step(other, twice)
+    difference = np.abs(state.mixture - other.mixture).max()
+    assert difference < 1e-9, f"rows given twice moved the mixture by {difference}"
+
+
+COMPONENT_CHECKS: tuple[Callable[[MakeComponents], None], ...] = (
+    check_lanes_are_shares,
+    check_draws_have_the_right_shapes,
+    check_ratios_are_those_of_laws,
+    check_draws_follow_the_mixture,
+    check_components_go_on_after_loading,
+    check_components_refuse_other_states,
+    check_feedback_may_come_late_and_in_any_order,
+)
+
+LEARNER_CHECKS: tuple[Callable[[MakeLearner], None], ...] = (
+    check_mixtures_stay_in_the_simplex,
+    check_steps_are_pure,
+    check_learners_go_on_after_loading,
+    check_rows_are_declared,
+)

@@ -1,0 +1,89 @@
+"""Uniforms: where all randomness of a sampler comes from.
+
+Filling numbers in blocks costs a tenth of asking a `Generator` for a few at a time, and a compiled kernel takes an
+array of uniforms in a tenth of a microsecond where it takes a `Generator` in nine.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from varmix.arrays import FloatArray, State, require
+
+BLOCK = 4096
+
+
+def as_generator(rng: int | np.random.Generator | None) -> np.random.Generator:
+    """Give a generator of our own for `rng`.
+
+    A `Generator` is asked for a seed (which moves it on), so that two samplers built from one are independent and
+    none of them moves the caller's afterwards.
+    """
+    if isinstance(rng, np.random.Generator):
+        return np.random.default_rng(rng.integers(2**63, size=4).tolist())
+    if rng is None:
+        return np.random.default_rng()
+    if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)):
+        raise TypeError(f"rng must be an int, a numpy.random.Generator or None, got {rng!r}.")
+    if rng < 0:
+        raise ValueError(f"rng must be a seed of at least 0, got {rng}.")
+    return np.random.default_rng(int(rng))
+
+
+class Uniforms:
+    """A stream of numbers in [0, 1) that can be saved and taken up again.
+
+    Examples
+    --------
+    >>> stream = Uniforms(rng=0)
+    >>> saved = stream.state_dict()
+    >>> a = stream.take(3)
+    >>> stream.load_state_dict(saved)
+    >>> bool((stream.take(3) == a).all())
+    True
+    """
+
+    def __init__(self, rng: int | np.random.Generator | None = None) -> None:
+        self._generator = as_generator(rng)
+        self._before: dict[str, Any] = dict(self._generator.bit_generator.state)
+        self._block: FloatArray = np.empty(0)
+        self._position = 0
+
+    def take(self, count: int) -> FloatArray:
+        """Give the next `count` uniforms; what is left of a block that is too short is passed over."""
+        start = self._position
+        stop = start + count
+        if stop > len(self._block):
+            self._fill(max(BLOCK, count))
+            start, stop = 0, count
+        self._position = stop
+        return self._block[start:stop]
+
+    def seed(self) -> int:
+        """Give 64 random bits, for kernels that keep a random state of their own."""
+        high, low = self.take(2)
+        return (int(high * 2**32) << 32) | int(low * 2**32)
+
+    def _fill(self, length: int) -> None:
+        self._before = dict(self._generator.bit_generator.state)
+        self._block = self._generator.random(length)
+
+    def state_dict(self) -> State:
+        """Give the generator as it was before the present block, and the place inside it: no list of numbers."""
+        return {"generator": self._before, "length": len(self._block), "position": self._position}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on where `state` was saved."""
+        require(state, {"generator", "length", "position"}, "Uniforms")
+        generator = np.random.default_rng(0)
+        try:
+            generator.bit_generator.state = state["generator"]
+        except (TypeError, ValueError, KeyError) as error:
+            raise ValueError(f"The saved random state cannot be read: {error}.") from error
+        length, position = int(state["length"]), int(state["position"])
+        if not 0 <= position <= length:
+            raise ValueError(f"The saved random state is damaged: position {position} in a block of {length}.")
+        self._generator = generator
+        self._before = dict(generator.bit_generator.state)
+        self._block = generator.random(length)
+        self._position = position
