@@ -40,20 +40,25 @@ def best_mixture(evidence: Evidence, *, gamma: float = 0.0, tolerance: float = 1
         return Best(w, 0.0, 0.0)
     evidence = Evidence(evidence.ratios, evidence.coefficients / scale)
     value = evidence.value(w)
+    gap = _gap(w, evidence.gradient(w), gamma)
     for _ in range(500):
-        g = evidence.gradient(w)
-        gap = _gap(w, g, gamma)
         if gap <= tolerance * value:
             break
-        H = evidence.hessian(w)
-        H[np.diag_indices(k)] += 1e-13 * np.trace(H)
-        x = np.empty(k)
-        metric_step(w, g, H, gamma, x)
-        better = _line_search(evidence, w, x - w, value, float(g @ (x - w)))
-        if better is None:
+        x = _newton_point(evidence, w, gamma)
+        better = _line_search(evidence, w, x, value)
+        lower, narrower = evidence.value(better), _gap(better, evidence.gradient(better), gamma)
+        if lower >= value and narrower >= gap:  # near the end a step may gain less than the cost can show
             break
-        w, value = better
+        w, value, gap = better, lower, narrower
     return Best(w, value * scale, gap * scale)
+
+
+def _newton_point(evidence: Evidence, w: FloatArray, gamma: float) -> FloatArray:
+    H = evidence.hessian(w)
+    H[np.diag_indices(len(w))] += 1e-14 * np.trace(H)  # redundant columns
+    x = np.empty(len(w))
+    metric_step(w, evidence.gradient(w), H, gamma, x)
+    return x
 
 
 def _gap(w: FloatArray, g: FloatArray, gamma: float) -> float:
@@ -61,19 +66,17 @@ def _gap(w: FloatArray, g: FloatArray, gamma: float) -> float:
     return max(float(g @ w - vertex), 0.0)
 
 
-def _line_search(
-    evidence: Evidence, w: FloatArray, direction: FloatArray, value: float, slope: float
-) -> tuple[FloatArray, float] | None:
-    """Halve the step until the cost falls enough; None when rounding leaves nothing to gain."""
+def _line_search(evidence: Evidence, w: FloatArray, x: FloatArray, value: float) -> FloatArray:
+    """Halve the step from w to x until the cost falls by a tenth of what the slope promises, up to rounding."""
+    slope = float(evidence.gradient(w) @ (x - w))
     step = 1.0
-    for _ in range(60):
-        candidate = w + step * direction
-        with np.errstate(all="ignore"):
-            cost = evidence.value(candidate)
-        if np.isfinite(cost) and cost <= value + 1e-4 * step * slope and cost < value:
-            return candidate, cost
+    while step > 1e-12:
+        candidate = w + step * (x - w)
+        cost = evidence.value(candidate)
+        if np.isfinite(cost) and cost <= value * (1 + 1e-14) + 0.1 * step * slope:
+            return candidate
         step *= 0.5
-    return None
+    return w
 
 
 def regret(ratios: ArrayLike, squares: ArrayLike, mixtures: ArrayLike, *, gamma: float = 0.0) -> float:

@@ -141,7 +141,7 @@ class GainMeter:
         return f"{said} {self._advice(gain)}"
 
     def _advice(self, gain: Interval) -> str:
-        if gain.high <= 1.0:
+        if gain.high < 1.0:
             return "It costs more than it gives: switch it off."
         if gain.low <= 1.0:
             return "That is not distinguishable from no gain: plain shuffling is the better choice unless this changes."

@@ -36,6 +36,13 @@ class UsedReceipts:
             self._floor = serial - WINDOW
             self._above = {used for used in self._above if used >= self._floor}
 
+    def release(self, serial: int) -> None:
+        """Take back a claim."""
+        if serial < self._floor:
+            self._above.update(range(serial + 1, self._floor))
+            self._floor = serial
+        self._above.discard(serial)
+
     def state_dict(self) -> State:
         """Give the floor and the used serials above it."""
         return {"floor": self._floor, "above": np.array(sorted(self._above), dtype=np.int64)}

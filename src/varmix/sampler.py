@@ -97,15 +97,24 @@ class Sampler:
         if self._shortcut is not None:
             atoms, ratios, density, weights = self._shortcut(mixture, m, self._uniforms)
         else:
-            shares = self.components.lanes(mixture)
-            lanes, allocation = self.allocate.assign(self._allocation, shares, m, self._uniforms)
-            atoms, ratios = self.components.draw(lanes, self._uniforms)
+            atoms, ratios = self._draw_by_lanes(mixture, m)
             density, weights = np.empty(m), np.empty(m)
             weigh(ratios, mixture, density, weights)
-            self._allocation = allocation
         if not self._exact:
             weights = self.reweight(density)
         return seal(atoms, weights, ratios, density, self._next_serial(), self._id)
+
+    def _draw_by_lanes(self, mixture: FloatArray, m: int) -> tuple[IntArray, FloatArray]:
+        mark = self._uniforms.mark()
+        try:
+            shares = self.components.lanes(mixture)
+            lanes, allocation = self.allocate.assign(self._allocation, shares, m, self._uniforms)
+            drawn = self.components.draw(lanes, self._uniforms)
+        except BaseException:  # a buffer that is empty, say: nothing has been drawn, so nothing may have changed
+            self._uniforms.rewind(mark)
+            raise
+        self._allocation = allocation
+        return drawn
 
     def census(self) -> Draw:
         """Give a receipt for every atom once, for feedback with full information.
@@ -139,7 +148,11 @@ class Sampler:
         evidence = Evidence.from_draw(draw, norms)
         learned = self.learner.step(self._learned, evidence)
         self._used.claim(serial)
-        self.components.observe(draw, evidence.norms)
+        try:
+            self.components.observe(draw, evidence.norms)
+        except BaseException:
+            self._used.release(serial)
+            raise
         self._learned = learned
 
     def end_epoch(self) -> None:

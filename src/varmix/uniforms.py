@@ -59,6 +59,17 @@ class Uniforms:
         self._position = stop
         return self._block[start:stop]
 
+    def mark(self) -> tuple[FloatArray, int, dict[str, Any]]:
+        """Give the present place, for `rewind`."""
+        return self._block, self._position, self._before
+
+    def rewind(self, mark: tuple[FloatArray, int, dict[str, Any]]) -> None:
+        """Go back to a mark, so that the same numbers come again; at most one block may have been filled since."""
+        block, position, before = mark
+        if block is not self._block:
+            self._generator.bit_generator.state = self._before
+        self._block, self._position, self._before = block, position, before
+
     def seed(self) -> int:
         """Give 64 random bits, for kernels that keep a random state of their own."""
         high, low = self.take(2)

@@ -25,7 +25,7 @@ def barrier_newton(
     mixture: FloatArray,
     curvature: FloatArray,
 ) -> tuple[float, float]:
-    """Write the next mixture and curvature sum; give the next sums of costs and of their weights.
+    """Write the next mixture and relative curvature; give the next sums of costs and of their weights.
 
     `decay` multiplies the sums before each round: 1 when nothing is forgotten.
     """
@@ -34,23 +34,25 @@ def barrier_newton(
     cost = value_and_gradient(ratios, coefficients, old, gradient)
     total = decay * old_cost + cost
     weight = decay * old_weight + 1.0
-    scale = total / weight
     mixture[:] = old
     for i in range(k):
-        part = 2.0 * (gradient[i] / cost) if cost > 0.0 else 0.0
+        part = 2.0 * old[i] * (gradient[i] / cost) if cost > 0.0 else 0.0
         for j in range(k):
-            curvature[i, j] = decay * old_curvature[i, j] + part * gradient[j]
+            curvature[i, j] = decay * old_curvature[i, j] + part * (old[j] * gradient[j])
     if cost > 0.0 and k > 1:
         # In units of the mean cost, so that the step sees the same numbers whatever the scale of the losses.
-        metric = np.empty((k, k))
+        unit = weight / total
         floor = 1e-3 / k
-        unit = 1.0 / scale
+        inverse = np.empty(k)
         for i in range(k):
             gradient[i] *= unit
+            inverse[i] = 1.0 / max(old[i], floor)
+        metric = np.empty((k, k))
+        for i in range(k):
+            part = beta * unit * inverse[i]
             for j in range(k):
-                metric[i, j] = beta * unit * curvature[i, j]
-            height = max(old[i], floor)
-            metric[i, i] += eps / (height * height)
+                metric[i, j] = part * curvature[i, j] * inverse[j]
+            metric[i, i] += eps * inverse[i] * inverse[i]
         metric_step(old, gradient, metric, gamma, mixture)
     return total, weight
 

@@ -12,7 +12,7 @@ from varmix.learners.base import half_uniform
 
 
 class BarrierNewtonState(NamedTuple):
-    """The mixture, the curvature sum H, and the sums behind the mean cost s."""
+    """The mixture, the relative curvature R, and the sums behind the mean cost s."""
 
     mixture: FloatArray
     curvature: FloatArray
@@ -24,22 +24,27 @@ class BarrierNewtonState(NamedTuple):
 class BarrierNewton:
     """Newton steps with the curvature of the cost and a barrier that keeps mixtures away from the border.
 
-    With g and f~ the gradient and value of the evidence at w_t, and s the running mean of f~:
+    With g and f~ the gradient and value of the evidence at w_t, s the running mean of f~, and W = diag(w_t):
 
-        H_t     = H_{t-1} + 2 g g' / f~                       (the curvature of one sample)
-        w_{t+1} = argmin <g, w> + 1/2 |w - w_t|^2  in the metric  beta H_t + eps s diag(1 / max(w_t, 1e-3/k)^2)
+        R_t     = R_{t-1} + 2 W g g' W / f~                  (the curvature of one sample, relative to w)
+        w_{t+1} = argmin <g, w> + 1/2 |w - w_t|^2  in the metric  W^-1 (beta R_t + eps s I) W^-1
 
-    over the restricted simplex.  Every term scales with the losses, so multiplying them changes nothing, and the
-    defaults need no tuning.
+    over the restricted simplex (entries of W below 1e-3/k count as that).  Every term scales with the losses, so
+    multiplying them changes nothing, and the defaults need no tuning.
+
+    The paper sums g g' itself.  That remembers the huge curvature of every bad mixture ever visited; relative to the
+    mixture it is of one size everywhere, and the learner recovers (docs/decisions/0002).
 
     Parameters
     ----------
     gamma
         Least share of the uniform component; no weight exceeds 1 / gamma.
-    beta, eps
-        Weight of the curvature and of the barrier.
+    beta
+        Weight of the curvature.
+    eps
+        Weight of the barrier; None is 20 / sqrt(k), because k barriers together resist k times as much.
     window
-        Forget H and s over about so many rounds; None remembers all.  For training whose gradients shrink by
+        Forget R and s over about so many rounds; None remembers all.  For training whose gradients shrink by
         decades; rare events pay for it.
 
     Examples
@@ -55,14 +60,15 @@ class BarrierNewton:
 
     gamma: float = 0.1
     beta: float = 0.25
-    eps: float = 3.0
+    eps: float | None = None
     window: int | None = None
     needs_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         as_fraction(self.gamma, "gamma")
         as_positive(self.beta, "beta")
-        as_positive(self.eps, "eps")
+        if self.eps is not None:
+            as_positive(self.eps, "eps")
         if self.window is not None:
             as_count(self.window, "window", least=2)
 
@@ -84,7 +90,7 @@ class BarrierNewton:
             state.weight,
             self.gamma,
             self.beta,
-            self.eps,
+            20.0 / k**0.5 if self.eps is None else self.eps,
             decay,
             mixture,
             curvature,

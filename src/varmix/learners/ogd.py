@@ -14,10 +14,10 @@ DIAMETER = 2**0.5
 
 
 class OGDState(NamedTuple):
-    """The mixture and the sum of squared gradient norms."""
+    """The mixture and the root of the sum of squared gradient norms."""
 
     mixture: FloatArray
-    squares: float
+    length: float
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,12 @@ class OGD:
     def step(self, state: OGDState, evidence: Evidence) -> OGDState:
         """Take one projected gradient step; a round without any loss changes nothing."""
         g = evidence.gradient(state.mixture)
-        length = float(np.sqrt(g @ g))
-        if length == 0.0:
+        if not g.any():
             return state
-        # Norms rather than squares are kept apart so that losses of any size neither overflow nor vanish.
-        squares = float(np.hypot(np.sqrt(state.squares), length) ** 2)
-        step = DIAMETER / np.sqrt(squares) if self.step_size is None else self.step_size
+        # By hypot, and kept as a root, so that losses of any size neither overflow nor vanish when squared.
+        length = float(np.hypot(state.length, np.hypot.reduce(g)))
+        step = DIAMETER / length if self.step_size is None else self.step_size
         mixture = np.empty(len(g))
         project_restricted(state.mixture - step * g, self.gamma, mixture)
         settle(mixture, self.gamma)
-        return OGDState(mixture, squares)
+        return OGDState(mixture, length)

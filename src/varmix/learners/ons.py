@@ -85,6 +85,7 @@ class ONS:
 
     def _invert(self, state: ONSState, g: FloatArray, H: FloatArray) -> FloatArray:
         if (state.rounds + 1) % self.refactor == 0:
-            return np.asarray(np.linalg.inv(H), dtype=np.float64)
+            # The pseudo-inverse: beside huge losses eps I is lost to rounding and H is singular.
+            return np.asarray(np.linalg.pinv(H, hermitian=True), dtype=np.float64)
         column = state.inverse @ g
         return np.asarray(state.inverse - np.outer(column, column) / (1.0 + g @ column))

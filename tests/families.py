@@ -1,0 +1,110 @@
+"""One small example of every family and every learner, for tests that hold for all of them."""
+
+import numpy as np
+
+from varmix import (
+    OGD,
+    ONS,
+    BarrierNewton,
+    Dense,
+    Distances,
+    Fixed,
+    Groups,
+    Leader,
+    Neyman,
+    Points,
+    Stack,
+    Uniform,
+    with_uniform,
+)
+from varmix.components import Family
+
+N = 40
+LABELS = np.repeat([3, 5, 9], [4, 12, 24])
+TARGET = np.where(np.arange(N) % 7 == 0, 0.0, 1.0 + np.arange(N) % 3)
+SOURCES = np.array([5.0, 1.0, 0.5])[np.searchsorted([3, 5, 9], LABELS)]  # a target that is constant inside groups
+
+
+def probabilities(seed=0, k=3, target=None):
+    table = np.random.default_rng(seed).gamma(0.5, size=(N, k))
+    if target is not None:
+        table[target == 0] = 0.0
+    return table / table.sum(axis=0)
+
+
+def features(seed=1):
+    return np.random.default_rng(seed).normal(size=(N, 2)) * np.linspace(0.1, 3, N)[:, None]
+
+
+class Drifting(Family):
+    """Two components that change after every feedback, as a replay buffer does (section 6.3)."""
+
+    def __init__(self):
+        self.space, self.k, self.c = Points(N), 2, float(N)
+        self._scores = np.ones(N)
+
+    def _ratios(self):
+        return np.column_stack([self._scores / self._scores.mean(), np.ones(N)])
+
+    def draw(self, lanes, uniforms):
+        table = self._ratios()
+        cumulative = np.cumsum(table, axis=0) / N
+        u = uniforms.take(len(lanes))
+        pairs = zip(lanes, u, strict=True)
+        atoms = np.array([np.searchsorted(cumulative[:, j], v, side="right") for j, v in pairs], dtype=np.int64)
+        atoms = np.minimum(atoms, N - 1)
+        return atoms, table[atoms]
+
+    def ratios(self, atoms):
+        return self._ratios()[atoms]
+
+    def observe(self, draw, norms):
+        self._scores[draw.indices] = norms + 0.1
+
+    def state_dict(self):
+        return super().state_dict() | {"scores": self._scores.copy()}
+
+    def load_state_dict(self, state):
+        if set(state) != set(self.state_dict()):
+            raise ValueError("not a Drifting state")
+        self._scores = np.array(state["scores"])
+
+
+FAMILIES = {
+    "uniform": lambda: Uniform(N),
+    "uniform, target": lambda: Uniform(Points(N, TARGET)),
+    "dense": lambda: Dense(probabilities()),
+    "dense, anchored": lambda: with_uniform(Dense(probabilities())),
+    "dense, target": lambda: with_uniform(Dense(probabilities(target=TARGET), target=TARGET)),
+    "dense, one component": lambda: with_uniform(Dense(probabilities(k=1))),
+    "groups": lambda: Groups(LABELS),
+    "groups, anchored": lambda: with_uniform(Groups(LABELS)),
+    "groups, smoothed": lambda: with_uniform(Groups(LABELS, smoothing=0.2)),
+    "groups, target": lambda: with_uniform(Groups(LABELS, target=TARGET)),
+    "groups, smoothed, target": lambda: Groups(LABELS, smoothing=0.3, target=TARGET),
+    "groups, sources": lambda: with_uniform(Groups(LABELS, target=SOURCES)),
+    "distances": lambda: with_uniform(Distances(features(), features()[:3])),
+    "distances, target": lambda: with_uniform(Distances(features(), features()[:3], target=TARGET)),
+    "stack": lambda: Stack(Dense(probabilities()), Groups(LABELS), Uniform(N)),
+    "stack, anchored": lambda: with_uniform(Groups(LABELS, smoothing=0.1), Distances(features(), features()[:2])),
+    "drifting": Drifting,
+}
+
+# Reshuffled groups are not independent draws, so the chi-square of the contract does not apply to them.
+RESHUFFLED = {
+    "reshuffled": lambda: with_uniform(Groups(LABELS, replacement=False)),
+    "reshuffled, bare": lambda: Groups(LABELS, replacement=False),
+    "reshuffled, sources": lambda: with_uniform(Groups(LABELS, replacement=False, target=SOURCES)),
+}
+
+LEARNERS = {
+    "barrier newton": BarrierNewton,
+    "barrier newton, window": lambda: BarrierNewton(window=50),
+    "ons": ONS,
+    "ons, pgd": lambda: ONS(projection="pgd", refactor=7),
+    "ogd": OGD,
+    "ogd, fixed step": lambda: OGD(step_size=0.01),
+    "leader": lambda: Leader(window=25),
+    "neyman": lambda: Neyman([0.2, 0.3, 0.5]),
+    "fixed": Fixed,
+}

@@ -1,0 +1,142 @@
+"""Allocations against naive oracles on the same uniforms."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from varmix.kernels.allocate import carried, independent, invert, spread
+
+LAST = 1.0 - 2.0**-53  # the largest uniform there is
+
+
+def naive(shares, position):
+    """Give the first lane whose running sum is above the position; the last lane with a share takes what is left."""
+    above = np.flatnonzero(np.cumsum(shares) > position)
+    return above[0] if len(above) else np.flatnonzero(shares)[-1]
+
+
+def assigned(kernel, shares, uniforms, m):
+    lanes = np.empty(m, dtype=np.int64)
+    kernel(shares, uniforms, lanes)
+    return lanes
+
+
+def random_shares(rng, k):
+    shares = rng.dirichlet(np.full(k, 0.5))
+    shares[rng.random(k) < 0.3] = 0.0
+    shares[rng.integers(k)] += 0.1
+    return shares / shares.sum()
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 100])
+def test_independent_inverts_every_uniform(k):
+    rng = np.random.default_rng(k)
+    for _ in range(20):
+        shares, uniforms = random_shares(rng, k), rng.random(50)
+        expected = [naive(shares, u) for u in uniforms]
+        np.testing.assert_array_equal(assigned(independent, shares, uniforms, 50), expected)
+        assert [invert(shares, u) for u in uniforms] == expected
+
+
+@pytest.mark.parametrize("m", [1, 2, 16, 129])
+@pytest.mark.parametrize("k", [1, 2, 7, 100])
+def test_stratified_inverts_one_uniform_in_each_of_m_parts(k, m):
+    rng = np.random.default_rng([k, m])
+    for _ in range(20):
+        shares, uniforms = random_shares(rng, k), rng.random(m)
+        expected = [naive(shares, (r + uniforms[r]) / m) for r in range(m)]
+        np.testing.assert_array_equal(assigned(spread, shares, uniforms, m), expected)
+
+
+@pytest.mark.parametrize("m", [1, 2, 16, 129])
+def test_systematic_inverts_the_same_uniform_in_each_of_m_parts(m):
+    rng = np.random.default_rng(m)
+    for _ in range(20):
+        shares, uniforms = random_shares(rng, 7), rng.random(1)
+        expected = [naive(shares, (r + uniforms[0]) / m) for r in range(m)]
+        np.testing.assert_array_equal(assigned(spread, shares, uniforms, m), expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=8).filter(any),
+    st.lists(st.sampled_from([0.0, 2.0**-60, 0.25, 0.5, 0.75, LAST]), min_size=1, max_size=8),
+)
+def test_lanes_without_a_share_are_never_served(sizes, uniforms):
+    """Also where uniforms fall on the borders between lanes, and where rounding leaves the shares short of one."""
+    shares = np.array(sizes, dtype=np.float64) / (sum(sizes) * (1 + 4e-16))
+    u = np.array(uniforms)
+    served = [assigned(kernel, shares, u, len(u)) for kernel in (independent, spread)]
+    served.append(assigned(spread, shares, u[:1], 5))
+    credit, lanes = np.zeros(len(shares)), np.empty(50, dtype=np.int64)
+    carried(shares, credit, lanes)
+    assert (shares[np.concatenate([*served, lanes])] > 0.0).all()
+
+
+@pytest.mark.parametrize("tail", [0, 1, 3])
+def test_the_largest_uniform_belongs_to_the_last_lane_with_a_share(tail):
+    shares = np.append(np.full(10, 0.1), np.zeros(tail))
+    assert np.cumsum(np.full(10, 0.1))[-1] < 1.0  # rounding leaves a gap below one
+    assert invert(shares, LAST) == 9
+    assert assigned(spread, shares, np.full(4, LAST), 4)[-1] == 9
+
+
+def carry(shares, m, batch=None):
+    credit, lanes = np.zeros(len(shares)), np.empty(m, dtype=np.int64)
+    for part in np.split(lanes, range(batch, m, batch)) if batch else [lanes]:
+        carried(shares, credit, part)
+    return lanes, credit
+
+
+def test_carried_is_deficit_round_robin():
+    rng = np.random.default_rng(0)
+    for k in (1, 3, 20):
+        shares = random_shares(rng, k)
+        credit, expected = np.zeros(k), []
+        for _ in range(200):
+            credit += shares
+            lane = np.argmax(np.where(shares > 0.0, credit, -np.inf))
+            credit[lane] -= 1.0
+            expected.append(lane)
+        lanes, left = carry(shares, 200)
+        np.testing.assert_array_equal(lanes, expected)
+        np.testing.assert_array_equal(left, credit)
+
+
+def test_carried_does_not_notice_where_batches_end():
+    shares = random_shares(np.random.default_rng(1), 9)
+    np.testing.assert_array_equal(carry(shares, 1000)[0], carry(shares, 1000, batch=7)[0])
+
+
+@pytest.mark.parametrize("k", [2, 3, 10, 100])
+def test_carried_counts_stay_within_two_of_their_shares(k):
+    rng = np.random.default_rng(k)
+    slots = np.arange(1, 20_001)[:, None]
+    for concentration in (0.1, 1.0, 10.0):
+        shares = rng.dirichlet(np.full(k, concentration))
+        lanes, _ = carry(shares, 20_000)
+        counts = np.cumsum(lanes[:, None] == np.arange(k), axis=0)
+        assert np.abs(counts - slots * shares).max() < 2.0
+
+
+@pytest.mark.parametrize("k", [2, 3, 10, 100])
+def test_carried_never_serves_a_lane_a_whole_slot_too_much(k):
+    """No credit falls to -1, also while the shares move: who is served has at least the mean credit, 1 / k."""
+    rng = np.random.default_rng(k)
+    credit, lane = np.zeros(k), np.empty(1, dtype=np.int64)
+    lowest = 0.0
+    for _ in range(2000):
+        carried(rng.dirichlet(np.full(k, 0.3)), credit, lane)
+        lowest = min(lowest, credit.min())
+    assert 1 / k - 1 - 1e-12 < lowest < -0.4
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=12))
+def test_carried_serves_every_group_its_size_in_one_pass(sizes):
+    n = sum(sizes)
+    lanes, credit = carry(np.array(sizes) / n, 3 * n)
+    for part in np.split(lanes, 3):
+        np.testing.assert_array_equal(np.bincount(part, minlength=len(sizes)), sizes)
+    assert np.abs(credit).max() < 1e-9

@@ -1,0 +1,113 @@
+"""The compiled rounds of the learners against plain numpy."""
+
+import numpy as np
+import pytest
+from helpers import quadratic_program, random_mixture, random_ratios
+
+from varmix.kernels.learners import barrier_newton, leader
+
+BETA, EPS, GAMMA = 0.25, 3.0, 0.1
+
+
+def rows(rng, m, k):
+    return random_ratios(rng, m, k - 1), rng.random(m) * (rng.random(m) < 0.8)
+
+
+def newton(ratios, c, w, R, cost, weight, decay):
+    mixture, curvature = np.empty(len(w)), np.empty(R.shape)
+    cost, weight = barrier_newton(ratios, c, w, R, cost, weight, GAMMA, BETA, EPS, decay, mixture, curvature)
+    return mixture, curvature, cost, weight
+
+
+def plain_newton(ratios, c, w, R, cost, weight, decay):
+    """The docstring of BarrierNewton, line by line."""
+    d = ratios @ w
+    f, g = np.mean(c / d), -(c / d**2) @ ratios / len(c)
+    cost, weight = decay * cost + f, decay * weight + 1.0
+    R = decay * R + 2 * np.outer(w * g, w * g) / f
+    s = cost / weight
+    inverse = np.diag(1 / np.maximum(w, 1e-3 / len(w)))
+    metric = inverse @ (BETA * R + EPS * s * np.eye(len(w))) @ inverse
+    return quadratic_program(w, g, metric, GAMMA), R, cost, weight
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+@pytest.mark.parametrize(("m", "k"), [(1, 2), (1, 7), (16, 7), (16, 20)])
+def test_barrier_newton_is_its_definition(m, k, decay):
+    rng = np.random.default_rng([m, k])
+    state = (random_mixture(rng, k, GAMMA), np.zeros((k, k)), 0.0, 0.0)
+    for _ in range(25):
+        ratios, c = rows(rng, m, k)
+        c[0] = 1.0
+        expected = plain_newton(ratios, c, *state, decay)
+        state = newton(ratios, c, *state, decay)
+        for mine, theirs in zip(state, expected, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-8)
+
+
+def test_barrier_newton_counts_rounds_without_loss_and_stays():
+    rng = np.random.default_rng(0)
+    w, R = random_mixture(rng, 4, GAMMA), np.eye(4)
+    mixture, curvature, cost, weight = newton(random_ratios(rng, 3, 3), np.zeros(3), w, R, 5.0, 2.0, 0.5)
+    np.testing.assert_array_equal(mixture, w)
+    np.testing.assert_array_equal(curvature, 0.5 * R)
+    assert (cost, weight) == (2.5, 2.0)
+
+
+def test_barrier_newton_has_nothing_to_choose_with_one_component():
+    mixture, _, cost, _ = newton(np.ones((2, 1)), np.array([1.0, 3.0]), np.ones(1), np.zeros((1, 1)), 0.0, 0.0, 1.0)
+    np.testing.assert_array_equal(mixture, [1.0])
+    assert cost == 2.0
+
+
+def follow(ratios, c, w, steps=1):
+    mixture = np.empty(len(w))
+    leader(ratios, c, w, GAMMA, steps, mixture)
+    return mixture
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_leader_is_its_definition(steps):
+    rng = np.random.default_rng(steps)
+    ratios, c = rows(rng, 50, 5)
+    w = random_mixture(rng, 5, GAMMA)
+    expected = w.copy()
+    for _ in range(steps):
+        expected *= np.sqrt((c / (ratios @ expected) ** 2) @ ratios)
+        expected = np.maximum(expected / expected.sum(), 1e-6 / 5)
+        expected = (1 - GAMMA) * expected / expected.sum()
+        expected[-1] += GAMMA
+    np.testing.assert_allclose(follow(ratios, c, w, steps), expected, rtol=1e-12)
+
+
+def test_leader_lets_no_component_die():
+    ratios, c = np.array([[2.0, 0.0, 1.0]]), np.ones(1)
+    w = follow(ratios, c, np.array([0.4, 0.0, 0.6]), steps=200)
+    assert 0.0 < w[1] < 1e-6
+
+
+def test_leader_stays_where_there_is_no_loss():
+    w = np.array([0.2, 0.3, 0.5])
+    np.testing.assert_array_equal(follow(np.ones((4, 3)), np.zeros(4), w), w)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])
+def test_rounds_end_and_stay_feasible_whatever_they_are_fed(bad):
+    """A loop that does not end would hang here: an active-set loop given an infinite Hessian once did."""
+    rng = np.random.default_rng(0)
+    w = random_mixture(rng, 4, GAMMA)
+    for spoil in ("c", "ratios", "R", "cost"):
+        ratios, c = rows(rng, 6, 4)
+        R, cost = np.eye(4), 1.0
+        if spoil == "c":
+            c[:] = bad
+        elif spoil == "ratios":
+            ratios[2, 1] = bad
+        elif spoil == "R":
+            R[0, 1] = R[1, 0] = bad
+        else:
+            cost = bad
+        for mixture in (newton(ratios, c, w, R, cost, 1.0, 1.0)[0], follow(ratios, c, w, steps=3)):
+            assert np.isfinite(mixture).all()
+            assert mixture[-1] >= GAMMA
+            assert mixture.sum() == pytest.approx(1.0, abs=1e-12)

@@ -1,0 +1,262 @@
+"""Bad input gets an error that says what to do, and leaves the state as it was."""
+
+import numpy as np
+import pytest
+
+import varmix
+from varmix import (
+    OGD,
+    ONS,
+    BarrierNewton,
+    Dense,
+    Distances,
+    Evidence,
+    Fixed,
+    GainMeter,
+    Groups,
+    Leader,
+    Neyman,
+    Points,
+    RestrictedSimplex,
+    Sampler,
+    Stack,
+    Subsets,
+    Uniform,
+    with_uniform,
+)
+from varmix.components import Family
+from varmix.hindsight import best_mixture, regret
+from varmix.reweight import Clip, Power, SoftTruncation
+from varmix.testing import same
+from varmix.theory import full_information, partial_information
+
+HALF = [[0.5], [0.5]]
+NAN, INF = float("nan"), float("inf")
+
+REFUSED = {
+    # spaces
+    "no points": (lambda: Points(0), ValueError, "n must be at least 1, got 0"),
+    "half a point": (lambda: Points(2.5), TypeError, "whole number"),
+    "a true number of points": (lambda: Points(True), TypeError, "whole number"),
+    "short target": (lambda: Points(3, [0.5, 0.5]), ValueError, r"shape \(3,\), got shape \(2,\)"),
+    "negative target": (lambda: Points(2, [1, -1]), ValueError, "minimum -1"),
+    "zero target": (lambda: Points(2, [0, 0]), ValueError, "not all zero"),
+    "nan target": (lambda: Points(2, [NAN, 1]), ValueError, "entry 0 is not"),
+    "subset larger than the set": (lambda: Subsets(3, 4), ValueError, "size = 4, n = 3"),
+    # dense
+    "no table": (Dense, TypeError, "exactly one"),
+    "two tables": (lambda: Dense(HALF, ratios=HALF), TypeError, "exactly one"),
+    "negative probability": (lambda: Dense([[1.5], [-0.5]]), ValueError, r"entry \[1, 0\] is -0.5"),
+    "nan probability": (lambda: Dense([[1.0], [NAN]]), ValueError, r"entry \[1, 0\] is nan"),
+    "infinite ratio": (lambda: Dense(ratios=[[INF], [1.0]]), ValueError, r"entry \[0, 0\] is inf"),
+    "probabilities beyond one": (lambda: Dense([[0.5], [0.6]]), ValueError, "column 0 gives 1.1"),
+    "ratios of mean two": (lambda: Dense(ratios=[[2.0], [2.0]]), ValueError, "column 0 gives 2"),
+    "mass outside the space": (lambda: Dense(HALF, target=[1, 0]), ValueError, "point 1, whose target is zero"),
+    "a cube of probabilities": (lambda: Dense(np.ones((2, 2, 2))), ValueError, r"\(n, k\)"),
+    "words for probabilities": (lambda: Dense([["a"], ["b"]]), TypeError, "real numbers"),
+    "an empty table": (lambda: Dense(np.empty((0, 2))), ValueError, r"\(n, k\)"),
+    "target of another length": (lambda: Dense(HALF, target=[1, 1, 1]), ValueError, r"shape \(2,\)"),
+    # groups
+    "no labels": (lambda: Groups([]), ValueError, "n >= 1"),
+    "labels in a table": (lambda: Groups([[1, 2]]), ValueError, r"shape \(1, 2\)"),
+    "float labels": (lambda: Groups([0.5, 1.5]), TypeError, "numpy.digitize"),
+    "mixed labels": (lambda: Groups([1, "a", None]), TypeError, "integers, booleans or strings"),
+    "labels of the wrong length": (lambda: Groups([0, 1], target=[1, 1, 1]), ValueError, r"shape \(2,\)"),
+    "a group without target": (lambda: Groups([0, 1], target=[1, 0]), ValueError, "Group .*1.* is empty"),
+    "smoothing above one": (lambda: Groups([0, 1], smoothing=1.5), ValueError, r"\[0, 1\)"),
+    "smoothed cursors": (lambda: Groups([0, 1], smoothing=0.1, replacement=False), ValueError, "smoothing must be 0"),
+    "cursors under an uneven target": (
+        lambda: Groups([0, 0, 1], target=[1, 2, 1], replacement=False),
+        ValueError,
+        "constant inside each group",
+    ),
+    # distances
+    "nan in X": (lambda: Distances([[0.0], [NAN]], [[0.0]]), ValueError, "row 1 is not"),
+    "nan in a centre": (lambda: Distances([[0.0]], [[NAN]]), ValueError, "centers"),
+    "centres of other columns": (lambda: Distances([[0.0]], [[0.0, 1.0]]), ValueError, "same number of columns"),
+    "no centres": (lambda: Distances([[0.0]], np.empty((0, 1))), ValueError, "at least one row"),
+    # stacks
+    "an empty stack": (Stack, ValueError, "at least one family"),
+    "families over other spaces": (lambda: Stack(Uniform(2), Uniform(3)), ValueError, r"Points\(2\) and Points\(3\)"),
+    "targets that differ": (
+        lambda: Stack(Uniform(2), Uniform(Points(2, [1, 2]))),
+        ValueError,
+        "share one space",
+    ),
+    "uniform over subsets": (lambda: Uniform(Subsets(3, 2)), TypeError, "draws points"),
+    # learners and helpers
+    "gamma zero": (lambda: BarrierNewton(gamma=0.0), ValueError, r"gamma must lie in \(0, 1\], got 0.0"),
+    "gamma above one": (lambda: ONS(gamma=1.1), ValueError, r"\(0, 1\]"),
+    "gamma nan": (lambda: OGD(gamma=NAN), ValueError, r"\(0, 1\]"),
+    "gamma a word": (lambda: Leader(gamma="much"), TypeError, "must be a number"),
+    "gamma nothing": (lambda: Leader(gamma=None), TypeError, "must be a number"),
+    "beta zero": (lambda: BarrierNewton(beta=0.0), ValueError, "beta must be a finite number above zero"),
+    "window one": (lambda: BarrierNewton(window=1), ValueError, "at least 2"),
+    "unknown projection": (lambda: ONS(projection="fast"), ValueError, "'exact' or 'pgd'"),
+    "step size zero": (lambda: OGD(step_size=0.0), ValueError, "above zero"),
+    "half a window": (lambda: Leader(window=2.5), TypeError, "whole number"),
+    "shares of another number": (lambda: Neyman([0.5, 0.5]).init(5), ValueError, "2 shares fit 3 components"),
+    "shares beyond one": (lambda: Neyman([0.5, 0.6]), ValueError, "sum 1.1"),
+    "a mixture beyond one": (lambda: Fixed([0.5, 0.6]), ValueError, "Divide it by its sum"),
+    "a negative mixture": (lambda: Fixed([1.5, -0.5]), ValueError, "minimum -0.5"),
+    "a mixture of another length": (lambda: Fixed([0.5, 0.5]).init(3), ValueError, r"shape \(3,\)"),
+    "no components": (lambda: BarrierNewton().init(0), ValueError, "k must be at least 1"),
+    "simplex of gamma zero": (lambda: RestrictedSimplex(0.0), ValueError, r"\(0, 1\]"),
+    "projecting nothing": (lambda: RestrictedSimplex(0.1).project([]), ValueError, "at least one entry"),
+    "projecting nan": (lambda: RestrictedSimplex(0.1).project([NAN, 0.0]), ValueError, "finite"),
+    "a step from outside": (
+        lambda: RestrictedSimplex(0.5).step([0.9, 0.1], [0, 0], np.eye(2)),
+        ValueError,
+        "Project it first",
+    ),
+    "a metric of another shape": (
+        lambda: RestrictedSimplex(0.1).step([0.5, 0.5], [0, 0], np.eye(3)),
+        ValueError,
+        r"shape \(2, 2\)",
+    ),
+    "no steps": (lambda: RestrictedSimplex(0.1).pgd([0.5, 0.5], [0, 0], np.eye(2), 0), ValueError, "at least 1"),
+    "truncation above one": (lambda: SoftTruncation(1.5), ValueError, r"\[0, 1\]"),
+    "a negative power": (lambda: Power(-1.0), ValueError, r"\[0, 1\]"),
+    "clipping at zero": (lambda: Clip(0.0), ValueError, "above zero"),
+    "evidence without rows": (lambda: Evidence(np.empty((0, 2)), []), ValueError, "m >= 1"),
+    "evidence of other lengths": (lambda: Evidence(np.ones((2, 2)), [1.0]), ValueError, r"\(2, 2\) and \(1,\)"),
+    "regret of other shapes": (lambda: regret(np.ones((3, 2)), np.ones((5, 4)), np.ones((5, 2))), ValueError, "squares"),
+    "hindsight beyond one": (lambda: best_mixture(Evidence([[1.0]], [1.0]), gamma=2.0), ValueError, r"\[0, 1\]"),
+    "no rounds": (lambda: full_information(1, 3), ValueError, "at least 2"),
+    "no largest ratio": (lambda: partial_information(100, 3, c=0.0), ValueError, "above zero"),
+    # samplers
+    "vrm of nothing": (varmix.vrm, TypeError, "at least one family"),
+    "gamma beside a learner": (lambda: varmix.vrm(Uniform(2), gamma=0.1, learner=OGD()), TypeError, "not both"),
+    "a negative seed": (lambda: varmix.uniform(3, rng=-1), ValueError, "at least 0"),
+    "a word for a seed": (lambda: varmix.uniform(3, rng="now"), TypeError, "numpy.random.Generator or None"),
+    "the old random state": (
+        lambda: varmix.uniform(3, rng=np.random.RandomState(0)),  # noqa: NPY002
+        TypeError,
+        "numpy.random.Generator or None",
+    ),
+    "negative scores": (lambda: varmix.importance([-1.0, 2.0]), ValueError, "non-negative"),
+    "scores of zero": (lambda: varmix.importance([0.0, 0.0]), ValueError, "not all zero"),
+    "ragged scores": (lambda: varmix.importance([[1.0], [1.0, 2.0]]), TypeError, "different lengths"),
+    "a meter window of one": (lambda: GainMeter(window=1), ValueError, "at least 2"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_arguments_are_refused_with_a_reason(name):
+    action, kind, says = REFUSED[name]
+    with pytest.raises(kind, match=says):
+        action()
+
+
+@pytest.fixture
+def sampler():
+    made = varmix.vrm(Groups([0, 0, 1, 1, 1]), rng=0)
+    for _ in range(5):
+        made.update(made.draw(4), [1.0, 0.0, 2.0, 3.0])
+    return made
+
+
+BAD_NORMS = {
+    "nan": ([1.0, NAN, 1.0], ValueError, r"norms\[1\] is nan"),
+    "infinite": ([1.0, 1.0, INF], ValueError, r"norms\[2\] is infinite"),
+    "negative": ([-1.0, 1.0, 1.0], ValueError, r"norms\[0\] is -1"),
+    "too many": (np.ones(4), ValueError, r"expected shape \(3,\), got \(4,\)"),
+    "gradients": (np.ones((3, 10)), ValueError, r"expected shape \(3,\), got \(3, 10\). Pass per-example norms"),
+    "a number": (1.0, ValueError, r"got \(\)"),
+    "words": (["a", "b", "c"], TypeError, "real numbers"),
+    "complex": ([1j, 1.0, 1.0], TypeError, "real numbers"),
+    "none": (None, TypeError, "real numbers"),
+    "ragged": ([[1.0], [1.0, 2.0], 3.0], TypeError, "different lengths"),
+    "squares that overflow": ([1e200, 1.0, 1.0], ValueError, "must not overflow"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_NORMS)
+def test_bad_norms_are_refused_and_change_nothing(name, sampler):
+    norms, kind, says = BAD_NORMS[name]
+    draw = sampler.draw(3)
+    before = sampler.state_dict()
+    with pytest.raises(kind, match=says):
+        sampler.update(draw, norms)
+    assert same(sampler.state_dict(), before)
+    sampler.update(draw, [0.0, 0.0, 0.0])  # the receipt is still good
+
+
+@pytest.mark.parametrize("name", BAD_NORMS)
+def test_the_meter_refuses_the_same_norms_and_counts_nothing(name, sampler):
+    norms, kind, says = BAD_NORMS[name]
+    meter = GainMeter()
+    with pytest.raises(kind, match=says):
+        meter.update(sampler.draw(3), norms)
+    assert meter.batches == 0
+
+
+@pytest.mark.parametrize(
+    ("m", "kind"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError), (None, TypeError)]
+)
+def test_batches_need_a_size(m, kind, sampler):
+    before = sampler.state_dict()
+    with pytest.raises(kind, match="m must be"):
+        sampler.draw(m)
+    assert same(sampler.state_dict(), before)
+
+
+def test_numpy_integers_are_numbers(sampler):
+    assert len(sampler.draw(np.int32(3))) == 3
+
+
+class _OneSubset(Family):
+    space, k, c = Subsets(3, 2), 1, 1.0
+
+    def draw(self, lanes, uniforms):
+        return np.tile([0, 1], (len(lanes), 1)), np.ones((len(lanes), 1))
+
+    def ratios(self, atoms):
+        return np.ones((len(atoms), 1))
+
+
+def test_subsets_have_no_census_and_no_uniform_by_points():
+    sampler = Sampler(_OneSubset(), Fixed())
+    assert sampler.draw(2).indices.shape == (2, 2)
+    with pytest.raises(TypeError, match="census"):
+        sampler.census()
+    with pytest.raises(TypeError, match="its own uniform component"):
+        with_uniform(_OneSubset())
+
+
+class _Fails(Family):
+    """Draws, or takes feedback, once; then fails."""
+
+    space, k, c = Points(2), 1, 1.0
+
+    def __init__(self):
+        self.broken = False
+
+    def draw(self, lanes, uniforms):
+        uniforms.take(3)
+        if self.broken:
+            raise RuntimeError("the buffer is empty")
+        return np.zeros(len(lanes), dtype=np.int64), np.ones((len(lanes), 1))
+
+    def ratios(self, atoms):
+        return np.ones((len(atoms), 1))
+
+    def observe(self, draw, norms):
+        if self.broken:
+            raise RuntimeError("the buffer is empty")
+
+
+def test_a_family_that_fails_leaves_the_sampler_as_it_was():
+    family = _Fails()
+    sampler = Sampler(family, Fixed(), rng=0)
+    draw = sampler.draw(2)
+    before = sampler.state_dict()
+    family.broken = True
+    with pytest.raises(RuntimeError):
+        sampler.draw(2)
+    assert same(sampler.state_dict(), before)
+    with pytest.raises(RuntimeError):
+        sampler.update(draw, [1.0, 1.0])
+    assert same(sampler.state_dict(), before)
+    family.broken = False
+    sampler.update(draw, [1.0, 1.0])

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+import varmix
+from varmix import Fixed, Groups, Points, Sampler, with_uniform
+from varmix.allocate import carried
+
+
+@pytest.mark.parametrize(
+    ("labels", "distinct"),
+    [
+        ([3, 1, 3, 3], [1, 3]),
+        (np.array([-5, 1000, -5]), [-5, 1000]),
+        (np.array([2**40, 0, 2**40]), [0, 2**40]),
+        (["b", "a", "b"], ["a", "b"]),
+        (np.array(["b", "a", "b"], dtype=object), ["a", "b"]),
+        ([True, False], [False, True]),
+        (np.array([200, 255, 200], dtype=np.uint8), [200, 255]),
+    ],
+    ids=repr,
+)
+def test_labels_of_any_kind_become_sorted_groups(labels, distinct):
+    family = Groups(labels)
+    assert family.labels.tolist() == distinct
+    counts = np.array([np.sum(np.asarray(labels) == label) for label in distinct])
+    assert family.shares == pytest.approx(counts / len(labels))
+    for i, label in enumerate(np.asarray(labels)):
+        assert int(family.ratios(np.array([i]))[0].argmax()) == distinct.index(label)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("groups", [2, 300, 70_000])
+def test_a_point_costs_at_most_twelve_bytes(groups, replacement):
+    n = 200_000
+    family = with_uniform(Groups(np.arange(n) % groups, replacement=replacement))
+    arrays = {id(a): a for a in vars(family).values() if isinstance(a, np.ndarray) and len(a) == n}
+    assert sum(array.nbytes for array in arrays.values()) <= 12 * n
+
+
+def test_the_callers_labels_and_target_are_never_modified():
+    labels, target = np.array([1, 0, 1, 1]), np.array([1.0, 2.0, 3.0, 4.0])
+    copies = labels.copy(), target.copy()
+    sampler = varmix.vrm(Groups(labels, target=target), rng=0)
+    for _ in range(10):
+        draw = sampler.draw(3)
+        sampler.update(draw, np.ones(3))
+    assert np.array_equal(labels, copies[0])
+    assert np.array_equal(target, copies[1])
+
+
+def test_smoothing_and_anchor_are_lanes_of_the_groups():
+    family = with_uniform(Groups([0, 1, 1, 1], smoothing=0.2))
+    w = np.array([0.3, 0.1, 0.6])
+    shares = family.lanes(w)
+    density = family.ratios(np.arange(4)) @ w
+    assert density == pytest.approx(shares[[0, 1, 1, 1]] / family.shares[[0, 1, 1, 1]])
+    assert len(shares) == 2
+
+
+def test_families_made_from_one_do_not_share_cursors():
+    base = Groups(np.arange(6) % 2, replacement=False)
+    first, second = (Sampler(with_uniform(base), Fixed(), rng=0, allocate=carried) for _ in range(2))
+    drawn = first.draw(9).indices.tolist()
+    assert second.draw(9).indices.tolist() == drawn
+
+
+def test_proportions_of_sources_are_a_target():
+    labels = np.array(["web"] * 90 + ["books"] * 10)
+    wanted = np.where(labels == "books", 0.5 / 10, 0.5 / 90)
+    sampler = varmix.vrm(Groups(labels, target=wanted, replacement=False), rng=0)
+    assert sampler.components.shares == pytest.approx([0.5, 0.5])
+    total = 0.0
+    for _ in range(400):
+        draw = sampler.draw(10)
+        total += float((draw.weights * (draw.indices >= 90)).mean()) / 400
+        sampler.update(draw, 1.0 + (draw.indices >= 90))
+    assert total == pytest.approx(0.5, abs=0.01)
+
+
+def test_vrm_chooses_carried_allocation_for_reshuffled_groups():
+    assert varmix.vrm(Groups([0, 1], replacement=False)).allocate is carried
+    assert varmix.vrm(Groups([0, 1])).allocate is varmix.allocate.stratified
+
+
+def test_the_space_is_that_of_the_target():
+    assert Groups([0, 1], target=[1, 3]).space == Points(2, [1, 3])

@@ -1,0 +1,136 @@
+import math
+
+import numpy as np
+import pytest
+
+import varmix
+from varmix import Fixed, GainMeter, Groups, Sampler, with_uniform
+from varmix.reweight import Clip
+
+LABELS = np.repeat([0, 1], [80, 20])
+NORMS = np.where(LABELS == 0, 0.2, 2.0)
+
+
+def _sampler(mixture, rng=0, **options):
+    return Sampler(with_uniform(Groups(LABELS)), Fixed(mixture), rng=rng, **options)
+
+
+def _exact_gain(sampler):
+    density = sampler.census().ratios @ sampler.mixture
+    return (NORMS**2).mean() / (NORMS**2 / density).mean()
+
+
+def _measure(sampler, meter, rounds, m=8, **options):
+    for _ in range(rounds):
+        draw = sampler.draw(m)
+        meter.update(draw, NORMS[draw.indices], **options)
+    return meter
+
+
+MIXTURES = [[0.3, 0.6, 0.1], [0.8, 0.1, 0.1], [0.0, 0.0, 1.0]]
+
+
+@pytest.mark.parametrize("mixture", MIXTURES)
+def test_the_gain_is_the_ratio_of_second_moments(mixture):
+    sampler = _sampler(mixture)
+    gain = _measure(sampler, GainMeter(), 3000).gain
+    assert gain.low <= _exact_gain(sampler) * 1.002
+    assert gain.high >= _exact_gain(sampler) * 0.998
+    assert gain.value == pytest.approx(_exact_gain(sampler), rel=0.03)
+
+
+@pytest.mark.parametrize("m", [1, 8])
+def test_intervals_cover_the_truth_as_often_as_they_say(m):
+    allocate = varmix.allocate.independent
+    samplers = [_sampler(MIXTURES[0], rng=seed, allocate=allocate) for seed in range(300)]
+    truth = _exact_gain(samplers[0])
+    gains = [_measure(sampler, GainMeter(), 100, m).gain for sampler in samplers]
+    covered = np.mean([gain.low <= truth <= gain.high for gain in gains])
+    assert 0.91 <= covered <= 0.985
+
+
+def test_reweighting_does_not_change_what_is_measured():
+    exact, clipped = (_measure(_sampler(MIXTURES[0], reweight=r), GainMeter(), 50) for r in (varmix.reweight.exact, Clip(0.5)))
+    assert exact.summary() == clipped.summary()
+    assert clipped.largest_weight > 0.5
+
+
+def test_scale_does_not_matter():
+    meters = [GainMeter(), GainMeter()]
+    sampler = _sampler(MIXTURES[0])
+    for _ in range(50):
+        draw = sampler.draw(8)
+        for meter, scale in zip(meters, (1.0, 1e-30), strict=True):
+            meter.update(draw, scale * NORMS[draw.indices])
+    assert meters[0].gain == pytest.approx(meters[1].gain)
+
+
+def test_the_noise_is_that_of_the_mean_gradient():
+    rng = np.random.default_rng(0)
+    gradients = rng.normal(size=(100, 3)) + [1.0, 0.0, 0.0]
+    norms = np.linalg.norm(gradients, axis=1)
+    sampler, meter, m = _sampler(MIXTURES[0], allocate=varmix.allocate.independent), GainMeter(), 8
+    for _ in range(4000):
+        draw = sampler.draw(m)
+        mean = (draw.weights[:, None] * gradients[draw.indices]).mean(axis=0)
+        meter.update(draw, norms[draw.indices], gradient_norm=np.linalg.norm(mean))
+    density = sampler.census().ratios @ sampler.mixture
+    squared = (gradients.mean(axis=0) ** 2).sum()
+    covariance = (norms**2 / density).mean() - squared
+    assert meter.noise == pytest.approx(covariance / (m * squared), rel=0.05)
+    assert meter.variance_gain == pytest.approx(((norms**2).mean() - squared) / covariance, rel=0.05)
+
+
+def test_the_effective_sample_size_is_one_for_uniform_draws_and_less_otherwise():
+    assert _measure(_sampler([0.0, 0.0, 1.0]), GainMeter(), 20).effective_sample_size == pytest.approx(1)
+    meter = _measure(_sampler(MIXTURES[0]), GainMeter(), 2000)
+    density = _sampler(MIXTURES[0]).census().ratios @ MIXTURES[0]
+    assert meter.effective_sample_size == pytest.approx(1 / (1 / density).mean(), rel=0.03)
+
+
+def test_a_window_forgets():
+    meter = GainMeter(window=50)
+    _measure(_sampler([0.9, 0.0, 0.1]), meter, 500)
+    assert meter.gain.value < 1
+    _measure(_sampler(MIXTURES[0]), meter, 500)
+    assert meter.gain.value == pytest.approx(_exact_gain(_sampler(MIXTURES[0])), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("mixture", "says"),
+    [
+        ([0.3, 0.6, 0.1], "Keep it on."),
+        ([0.0, 0.0, 1.0], "not distinguishable from no gain"),
+        ([0.7, 0.0, 0.3], "switch it off"),
+        ([0.0, 0.03, 0.97], "too little to beat plain shuffling"),
+        ([0.0, 0.1, 0.9], "may or may not beat plain shuffling"),
+    ],
+)
+def test_the_verdict_is_one_honest_sentence(mixture, says):
+    meter = _measure(_sampler(mixture), GainMeter(), 3000)
+    assert says in meter.verdict()
+    assert f"{meter.draws:,} draws" in meter.verdict()
+
+
+def test_the_verdict_doubts_gains_where_noise_does_not_matter():
+    meter = _measure(_sampler([0.3, 0.6, 0.1]), GainMeter(), 500, m=8, gradient_norm=0.6)
+    assert meter.noise < 0.1
+    assert "will hardly show" in meter.verdict()
+
+
+def test_nothing_measured_is_said_to_be_nothing():
+    meter = GainMeter()
+    assert meter.gain == (1.0, 0.0, math.inf)
+    assert "at least two batches" in meter.verdict()
+    meter.update(_sampler([0.0, 0.0, 1.0]).draw(4), np.zeros(4))
+    assert meter.gain.value == 1.0
+    assert meter.noise is None
+    assert meter.summary()["gain"] == 1.0
+
+
+def test_bad_gradient_norms_are_refused_and_count_nothing():
+    meter = GainMeter()
+    for norm, kind in ((-1.0, ValueError), (float("nan"), ValueError), ("long", TypeError)):
+        with pytest.raises(kind, match="gradient_norm"):
+            meter.update(_sampler([0.0, 0.0, 1.0]).draw(4), np.ones(4), gradient_norm=norm)
+    assert meter.batches == 0

@@ -1,0 +1,119 @@
+import pickle
+
+import numpy as np
+import pytest
+
+import varmix
+from varmix import Dense, Groups
+from varmix.receipts import WINDOW, UsedReceipts
+
+
+@pytest.fixture
+def sampler():
+    return varmix.vrm(Groups([0, 0, 1, 1, 1]), rng=0)
+
+
+def test_receipts_cannot_be_changed(sampler):
+    draw = sampler.draw(3)
+    for name in ("indices", "weights", "ratios", "density"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(draw, name)[...] = 0
+        with pytest.raises(AttributeError, match="cannot be changed"):
+            setattr(draw, name, None)
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        del draw.serial
+    with pytest.raises(AttributeError):
+        draw.other = 1
+
+
+def test_receipts_travel_between_processes(sampler):
+    draw = sampler.draw(3)
+    again = pickle.loads(pickle.dumps(draw))  # what a worker process does with it
+    assert again.indices.tolist() == draw.indices.tolist()
+    assert not again.density.flags.writeable
+    sampler.update(again, np.ones(3))
+    with pytest.raises(ValueError, match="used already"):
+        sampler.update(draw, np.ones(3))
+
+
+def test_a_receipt_says_what_it_is(sampler):
+    draw = sampler.draw(4)
+    assert repr(draw) == "Draw(serial=0, m=4, k=3)"
+    assert len(draw) == 4
+    assert sampler.draw(1).serial == 1
+
+
+def test_receipts_keep_what_was_true_when_drawn():
+    sampler = varmix.vrm(Dense([[0.7], [0.2], [0.1]]), rng=0)
+    draw = sampler.draw(50)
+    mixture = sampler.mixture
+    for _ in range(200):
+        later = sampler.draw(1)
+        sampler.update(later, [3.0 if later.indices[0] == 0 else 0.0])
+    assert np.abs(sampler.mixture - mixture).max() > 0.1
+    assert draw.density == pytest.approx(draw.ratios @ mixture)
+    assert draw.weights == pytest.approx(1 / draw.density)
+
+
+def test_receipts_of_another_sampler_are_refused(sampler):
+    other = varmix.vrm(Groups([0, 0, 1, 1, 1]), rng=0)
+    before = sampler.mixture
+    with pytest.raises(ValueError, match="another sampler"):
+        sampler.update(other.draw(3), np.ones(3))
+    assert sampler.mixture.tolist() == before.tolist()
+
+
+def test_receipts_count_once_and_may_be_skipped(sampler):
+    draws = [sampler.draw(2) for _ in range(10)]
+    for i in (9, 2, 3):
+        sampler.update(draws[i], [1.0, 2.0])
+    before = sampler.mixture
+    for i in (9, 2, 3):
+        with pytest.raises(ValueError, match="used already"):
+            sampler.update(draws[i], [1.0, 2.0])
+    assert sampler.mixture.tolist() == before.tolist()
+
+
+def test_memory_of_used_receipts_is_bounded_and_never_forgives():
+    used = UsedReceipts()
+    for serial in range(1, 5 * WINDOW):  # receipt 0 never comes back and holds the floor
+        used.claim(serial)
+    assert len(used.state_dict()["above"]) <= 2 * WINDOW + 1
+    for serial in (5 * WINDOW - 1, 4 * WINDOW, WINDOW, 0):
+        with pytest.raises(ValueError, match="used already, or is more than"):
+            used.claim(serial)
+
+
+def test_used_receipts_agree_with_a_set():
+    rng = np.random.default_rng(0)
+    used, naive = UsedReceipts(), set()
+    for serial in np.clip(np.arange(4000) // 2 + rng.integers(-40, 40, size=4000), 0, None).tolist():
+        if serial in naive:
+            with pytest.raises(ValueError):
+                used.claim(serial)
+        else:
+            used.claim(serial)
+            naive.add(serial)
+    copy = UsedReceipts()
+    copy.load_state_dict(used.state_dict())
+    assert all(_refused(copy, serial) == (serial in naive) for serial in range(2100))
+
+
+def _refused(used, serial):
+    try:
+        used.claim(serial)
+    except ValueError:
+        return True
+    return False
+
+
+def test_a_claim_can_be_taken_back():
+    used = UsedReceipts()
+    for serial in (0, 1, 2, 5):
+        used.claim(serial)
+    for serial in (5, 1):
+        used.release(serial)
+        used.claim(serial)
+        assert _refused(used, serial)
+    assert _refused(used, 2)
+    assert not _refused(used, 3)
