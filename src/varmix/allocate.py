@@ -77,7 +77,7 @@ class Shared(_Stateless):
 
 
 class Carried:
-    """Deficit round robin across batches.  No lane is ever served a whole slot more than the sum of its shares."""
+    """Deficit round robin across batches.  With fixed shares no lane is ever served a whole slot more than its due."""
 
     def init(self, lanes: int) -> FloatArray:
         """Give every lane a credit of zero."""

@@ -18,11 +18,11 @@ State: TypeAlias = dict[str, Any]
 
 
 def as_count(value: object, name: str, least: int = 1) -> int:
-    """Check a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+    """Check a whole number of at least `least` (and below 2^62, where arrays end)."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be a whole number, got {value!r}.")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}.")
+    if not least <= value < 2**62:
+        raise ValueError(f"{name} must be at least {least}, got {value}." if value < least else f"{name} is too large.")
     return int(value)
 
 
@@ -47,12 +47,37 @@ def as_positive(value: float, name: str) -> float:
 
 def as_number(value: float, name: str) -> float:
     """Check a number."""
-    if isinstance(value, (bool, str)):
+    if isinstance(value, (bool, np.bool_, str)):
         raise TypeError(f"{name} must be a number, got {value!r}.")
     try:
         return float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number, got {value!r}.") from None
+    except OverflowError:
+        raise ValueError(f"{name} is too large for a floating-point number.") from None
+
+
+def as_array(values: ArrayLike, name: str) -> AnyArray:
+    """Give `values` as an array, without a copy where that is possible."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be masked: what a mask hides would be taken as it is. Fill or drop it.")
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise TypeError(f"{name} must be a regular array, got rows of different lengths.") from None
+
+
+def as_floats(values: ArrayLike, name: str) -> FloatArray:
+    """Check that `values` are real numbers and give them as doubles, without a copy where that is possible."""
+    return np.asarray(as_real(values, name), dtype=np.float64)
+
+
+def as_real(values: ArrayLike, name: str) -> AnyArray:
+    """Check that `values` are real numbers; any dtype of them will do, and memory maps stay on disk."""
+    array = as_array(values, name)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be real numbers, got an array of dtype {array.dtype}.")
+    return array
 
 
 def as_vector(values: ArrayLike, name: str, length: int | None = None) -> FloatArray:
@@ -66,36 +91,48 @@ def as_vector(values: ArrayLike, name: str, length: int | None = None) -> FloatA
     return vector
 
 
-def as_floats(values: ArrayLike, name: str) -> FloatArray:
-    """Check that `values` are real numbers and give them as doubles, without a copy where that is possible."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise TypeError(f"{name} must be a regular array of numbers, got rows of different lengths.") from None
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be real numbers, got an array of dtype {array.dtype}.")
-    return np.asarray(array, dtype=np.float64)
-
-
 def first(where: BoolArray) -> tuple[int, ...] | int:
     """Give the position of the first True, for error messages."""
     position = np.unravel_index(int(np.argmax(where)), where.shape)
     return int(position[0]) if len(position) == 1 else tuple(int(i) for i in position)
 
 
-def as_mixture(values: ArrayLike, k: int | None = None) -> FloatArray:
-    """Check a mixture: `k` non-negative numbers with sum one."""
-    mixture = as_vector(values, "mixture", k).copy()
+def as_mixture(values: ArrayLike, name: str, k: int | None = None) -> FloatArray:
+    """Check `k` non-negative numbers with sum one; what is given back is new, and read-only."""
+    mixture = as_vector(values, name, k)
     if len(mixture) == 0 or mixture.min() < 0 or abs(mixture.sum() - 1) > 1e-9:
         raise ValueError(
-            f"A mixture needs non-negative entries with sum one, got minimum "
+            f"{name} needs non-negative entries with sum one, got minimum "
             f"{mixture.min(initial=0.0):.3g} and sum {mixture.sum():.12g}. Divide it by its sum."
         )
-    return np.asarray(mixture / mixture.sum())
+    mixture = np.asarray(mixture / mixture.sum())
+    mixture.setflags(write=False)
+    return mixture
 
 
-def require(state: Mapping[str, Any], keys: set[str], owner: str) -> None:
+def as_atoms(values: ArrayLike, n: int) -> IntArray:
+    """Check points of a space of `n`."""
+    atoms = as_array(values, "atoms")
+    if atoms.ndim != 1 or atoms.dtype.kind not in "iu":
+        raise TypeError(f"atoms must be whole numbers in one dimension, got shape {atoms.shape} of {atoms.dtype}.")
+    if len(atoms) and not (0 <= atoms.min() and atoms.max() < n):
+        raise ValueError(f"atoms must lie in 0..{n - 1}, got {atoms.min()}..{atoms.max()}.")
+    return np.asarray(atoms, dtype=np.int64)
+
+
+def same(a: object, b: object) -> bool:
+    """Whether two states (nested dictionaries of arrays and plain values) are equal to the last bit."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(np.asarray(a), np.asarray(b)) and np.asarray(a).dtype == np.asarray(b).dtype
+    return type(a) is type(b) and a == b
+
+
+def require(state: object, keys: set[str], owner: str) -> None:
     """Check that a saved state has exactly the entries that `owner` writes."""
+    if not isinstance(state, Mapping):
+        raise ValueError(f"A state of {owner} is a dictionary, got {type(state).__name__}.")  # noqa: TRY004
     if set(state) != keys:
         raise ValueError(
             f"This state does not belong to {owner}: expected the entries {sorted(keys)}, got {sorted(state)}."

@@ -1,8 +1,9 @@
 """Checkpoints: a sampler's state in one file, without pickle.
 
-Arrays are safetensors; numbers and strings are JSON in its header, under a format version.
+Arrays are safetensors; numbers and strings are JSON in its header, under a format version and a checksum.
 """
 
+import hashlib
 import json
 import os
 import tempfile
@@ -37,7 +38,9 @@ def save(path: str | os.PathLike[str], sampler: Sampler) -> None:
     """
     arrays: dict[str, AnyArray] = {}
     tree = _split(sampler.state_dict(), "", arrays)
-    content = to_bytes(arrays, metadata={"varmix_format": str(FORMAT), "state": json.dumps(tree)})
+    header = json.dumps(tree)
+    metadata = {"varmix_format": str(FORMAT), "state": header, "sha256": _digest(header, arrays)}
+    content = to_bytes(arrays, metadata=metadata)
     target = Path(path)
     handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:
@@ -77,13 +80,19 @@ def read(path: str | os.PathLike[str]) -> State:
             f"{path} has checkpoint format {version}; this varmix reads format {FORMAT}. "
             f"Load it with the version of varmix that wrote it."
         )
-    try:
-        tree = json.loads(metadata["state"])
-        state = _join(tree, "", arrays)
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: its header cannot be read ({error}).") from error
+    if metadata.get("sha256") != _digest(metadata.get("state", ""), arrays):
+        raise ValueError(f"{path} is damaged: its contents do not match its checksum. Use an older checkpoint.")
+    state = _join(json.loads(metadata["state"]), "", arrays)
     assert isinstance(state, dict)
     return state
+
+
+def _digest(header: str, arrays: dict[str, AnyArray]) -> str:
+    digest = hashlib.sha256(header.encode())
+    for name in sorted(arrays):
+        digest.update(f"{name}{arrays[name].dtype}{arrays[name].shape}".encode())
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()
 
 
 _ARRAY = {"__array__": True}

@@ -51,6 +51,9 @@ class Draw(_Fields):
 
     __slots__ = ()
 
+    def __init__(self, *fields: object) -> None:
+        raise TypeError("Receipts are made by samplers: call Sampler.draw.")
+
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"A receipt cannot be changed: {name} is as it was when drawn.")
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, as_floats, first
+from varmix.arrays import FloatArray, as_floats, as_vector, first
 from varmix.draw import Draw
 from varmix.kernels import cost
 
@@ -33,18 +33,23 @@ class Evidence:
     __slots__ = ("coefficients", "density", "norms", "ratios")
 
     def __init__(self, ratios: ArrayLike, coefficients: ArrayLike, density: ArrayLike | None = None) -> None:
-        self.ratios: FloatArray = np.ascontiguousarray(ratios, dtype=np.float64)
-        self.coefficients: FloatArray = np.ascontiguousarray(coefficients, dtype=np.float64)
-        if self.ratios.ndim != 2 or self.coefficients.shape != (len(self.ratios),) or len(self.ratios) == 0:
+        self.ratios: FloatArray = np.ascontiguousarray(as_floats(ratios, "ratios"))
+        self.coefficients: FloatArray = np.ascontiguousarray(as_floats(coefficients, "coefficients"))
+        m = len(self.ratios) if self.ratios.ndim == 2 else 0
+        if m == 0 or self.ratios.shape[1] == 0 or self.coefficients.shape != (m,):
             raise ValueError(
                 f"Evidence needs ratios (m, k) and coefficients (m,) with m >= 1, got "
                 f"{self.ratios.shape} and {self.coefficients.shape}."
             )
         #: The density each row was drawn with, and the norm it came back with.
-        self.density: FloatArray = (
-            np.ones(len(self.ratios)) if density is None else np.ascontiguousarray(density, dtype=np.float64)
-        )
-        self.norms: FloatArray = np.sqrt(self.coefficients * self.density)
+        self.density: FloatArray = np.ones(m) if density is None else as_vector(density, "density", m)
+        for name in ("ratios", "coefficients"):
+            values = getattr(self, name)
+            if not (np.isfinite(values).all() and values.min() >= 0.0):
+                raise ValueError(f"{name} must be finite and not negative.")
+        if self.density.min() <= 0.0:
+            raise ValueError(f"density must be above zero, got {self.density.min()}.")
+        self.norms: FloatArray = np.sqrt(self.coefficients) * np.sqrt(self.density)
 
     @classmethod
     def from_draw(cls, draw: Draw, norms: ArrayLike) -> "Evidence":
@@ -68,22 +73,25 @@ class Evidence:
 
     def value(self, w: ArrayLike) -> float:
         """Give f~(w)."""
-        mixture = np.asarray(w, dtype=np.float64)
+        mixture = self._checked(w)
         return cost.value_and_gradient(self.ratios, self.coefficients, mixture, np.empty(len(mixture)))
 
     def gradient(self, w: ArrayLike) -> FloatArray:
         """Give the gradient of f~ at w (factor 1, not 2: the draw-time density is a constant)."""
-        mixture = np.asarray(w, dtype=np.float64)
+        mixture = self._checked(w)
         gradient = np.empty(len(mixture))
         cost.value_and_gradient(self.ratios, self.coefficients, mixture, gradient)
         return gradient
 
     def hessian(self, w: ArrayLike) -> FloatArray:
         """Give the Hessian of f~ at w."""
-        mixture = np.asarray(w, dtype=np.float64)
+        mixture = self._checked(w)
         hessian = np.empty((len(mixture), len(mixture)))
         cost.hessian(self.ratios, self.coefficients, mixture, hessian)
         return hessian
+
+    def _checked(self, w: ArrayLike) -> FloatArray:
+        return as_vector(w, "w", self.ratios.shape[1])
 
 
 def _complaint(norms: FloatArray) -> str:
@@ -95,4 +103,4 @@ def _complaint(norms: FloatArray) -> str:
     if (norms < 0).any():
         i = first(norms < 0)
         return f"{allowed}; norms[{i}] is {norms[i]:.6g}. Pass losses or gradient norms, not signed quantities."
-    return f"{allowed}, and their squares must not overflow; the largest is {norms.max():.3g}. Scale the losses down."
+    return f"{allowed}, and at most about 1e120; the largest is {norms.max():.3g}. Scale the losses down."

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, as_floats, as_fraction
+from varmix.arrays import FloatArray, as_floats, as_fraction, as_positive, first
 from varmix.evidence import Evidence
 from varmix.kernels.simplex import metric_step
 
@@ -31,7 +31,10 @@ def best_mixture(evidence: Evidence, *, gamma: float = 0.0, tolerance: float = 1
     >>> best_mixture(evidence).mixture.round(6)
     array([0.25, 0.75])
     """
-    gamma = as_fraction(gamma, "gamma", zero=True)
+    gamma, tolerance = as_fraction(gamma, "gamma", zero=True), as_positive(tolerance, "tolerance")
+    hopeless = (evidence.coefficients > 0) & ~evidence.ratios.any(axis=1)
+    if hopeless.any():
+        raise ValueError(f"No mixture has a finite cost: row {first(hopeless)} has a loss, and ratio zero everywhere.")
     k = evidence.ratios.shape[1]
     w = np.full(k, (1.0 - gamma) / k)
     w[-1] += gamma
@@ -107,6 +110,11 @@ def regret(ratios: ArrayLike, squares: ArrayLike, mixtures: ArrayLike, *, gamma:
         raise ValueError(
             f"Expected ratios (n, k), squares (T, n) and mixtures (T, k), got {q.shape}, {l2.shape}, {played.shape}."
         )
-    paid = float((l2 / (played @ q.T)).mean(axis=1).sum())
-    best = best_mixture(Evidence(q, l2.sum(axis=0)), gamma=gamma)
+    best = best_mixture(Evidence(q, l2.sum(axis=0)), gamma=gamma)  # checks q and l2
+    if not np.isfinite(played).all() or played.min() < 0:
+        raise ValueError("mixtures must be finite and not negative.")
+    density = played @ q.T
+    if (density[l2 > 0] <= 0).any():
+        raise ValueError("A mixture that was played gives no density to a point with a loss: its cost is infinite.")
+    paid = float(np.divide(l2, density, out=np.zeros_like(l2), where=l2 > 0).mean(axis=1).sum())
     return paid - best.cost

@@ -34,7 +34,8 @@ class GainMeter:
     fell by about 0.8 G, but where the noise is not what limits progress a large gain changes nothing.  For that, give
     the norm of each batch's weighted mean gradient: the meter then shows the noise, `tr Cov / (b |gradient|^2)`.
 
-    Batches are the unit of the confidence interval (delta method for a ratio of means).
+    Batches are the unit of the confidence interval (delta method for a ratio of means).  Give it draws: a census has no
+    sampling to measure.
 
     Parameters
     ----------
@@ -59,54 +60,61 @@ class GainMeter:
         self.batches = 0
         self.draws = 0
         self.largest_weight = 0.0
-        self._weight = 0.0
-        self._weight_squared = 0.0
-        self._size = 0.0
+        self._weight = np.zeros(2)  # of the batches, and squared
+        self._unit = 0.0  # of second moments: the largest seen, so that their squares neither overflow nor vanish
         self._moments = np.zeros(5)  # of a = mean(r l^2), b = mean(r^2 l^2): a, b, aa, ab, bb
         self._spread = np.zeros(2)  # r, r^2
-        self._gradient = np.zeros(3)  # weight, |mean gradient|^2 corrected for noise, b
+        self._gradient = np.zeros(3)  # batches, |mean gradient|^2 corrected for noise, batch size
 
     def update(self, draw: Draw, norms: ArrayLike, *, gradient_norm: float | None = None) -> None:
         """Take in a batch; `gradient_norm` is the norm of its weighted mean gradient, if known."""
         evidence = Evidence.from_draw(draw, norms)  # checks the norms
-        r, l2 = 1.0 / draw.density, evidence.norms**2
-        uniform, mixture, m = float((r * l2).mean()), float((r * r * l2).mean()), len(r)
-        length = None if gradient_norm is None else as_number(gradient_norm, "gradient_norm")
-        if length is not None and not (math.isfinite(length) and length >= 0):
-            raise ValueError(f"gradient_norm must be finite and not negative, got {gradient_norm!r}.")
+        r, m = 1.0 / draw.density, len(draw)
+        uniform = float(evidence.coefficients.mean())
+        mixture = float((evidence.coefficients * r).mean())
+        squared = None if gradient_norm is None else _square(gradient_norm)
+        self._rescale(max(uniform, mixture, squared or 0.0))
+        unit = self._unit or 1.0
+        a, b = uniform / unit, mixture / unit
         self.batches += 1
         self.draws += m
         self.largest_weight = max(self.largest_weight, float(r.max()))
+        self._weight *= self._decay, self._decay**2
+        self._weight += 1.0
         for sums in (self._moments, self._spread, self._gradient):
             sums *= self._decay
-        self._weight = self._decay * self._weight + 1.0
-        self._weight_squared = self._decay**2 * self._weight_squared + 1.0
-        self._size = self._decay * self._size + m
-        self._moments += uniform, mixture, uniform**2, uniform * mixture, mixture**2
+        self._moments += a, b, a * a, a * b, b * b
         self._spread += r.mean(), (r * r).mean()
-        if length is not None and m > 1:
+        if squared is not None and m > 1:
             # E|mean gradient|^2 = |gradient|^2 (1 - 1/m) + second moment / m
-            self._gradient += 1.0, (length**2 - mixture / m) * m / (m - 1), m
+            self._gradient += 1.0, (squared / unit - b / m) * m / (m - 1), m
+
+    def _rescale(self, size: float) -> None:
+        if size > self._unit:
+            factor = self._unit / size
+            self._moments *= [factor, factor, factor**2, factor**2, factor**2]
+            self._gradient[1] *= factor
+            self._unit = size
 
     @property
     def gain(self) -> Interval:
         """Second moment of uniform sampling over that of the mixture: above one is better than uniform."""
-        if self._weight == 0.0 or self._moments[1] == 0.0:
+        if self._moments[1] == 0.0:
             return Interval(1.0, 0.0, math.inf)
-        a, b, aa, ab, bb = (self._moments / self._weight).tolist()
+        a, b, aa, ab, bb = (self._moments / self._weight[0]).tolist()
         ratio = a / b
-        count = self._weight**2 / self._weight_squared  # batches that count, with forgetting
-        if count < 2 or a == 0.0:
+        count = float(self._weight[0] ** 2 / self._weight[1])  # batches that count, with forgetting
+        if count <= 1.5:
             return Interval(ratio, 0.0, math.inf)
         variance = max(aa - 2 * ratio * ab + ratio**2 * bb, 0.0) / (count - 1)
-        half = CONFIDENT * math.sqrt(variance) / a  # of log G, so that the interval stays positive
+        half = min(CONFIDENT * math.sqrt(variance) / a, 700.0)  # of log G, so that the interval stays positive
         return Interval(ratio, ratio * math.exp(-half), ratio * math.exp(half))
 
     @property
     def effective_sample_size(self) -> float:
         """(mean r)^2 / mean r^2: the share of the draws that uniform draws of the same worth would need."""
         mean, square = self._spread
-        return 1.0 if square == 0.0 else float(mean**2 / (square * max(self._weight, 1.0)))
+        return 1.0 if square == 0.0 else float(mean**2 / (square * self._weight[0]))
 
     @property
     def noise(self) -> float | None:
@@ -117,7 +125,7 @@ class GainMeter:
         if squared <= 0.0:
             return math.inf
         squared, size = squared / weight, size / weight
-        return float(max(self._moments[1] / self._weight - squared, 0.0) / (size * squared))
+        return float(max(self._moments[1] / self._weight[0] - squared, 0.0) / (size * squared))
 
     @property
     def variance_gain(self) -> float | None:
@@ -125,14 +133,14 @@ class GainMeter:
         weight, squared, _ = self._gradient
         if weight == 0.0:
             return None
-        uniform, mixture = self._moments[:2] / self._weight - max(squared / weight, 0.0)
+        uniform, mixture = self._moments[:2] / self._weight[0] - max(squared / weight, 0.0)
         return float(uniform / mixture) if mixture > 0.0 else math.inf
 
     def verdict(self) -> str:
         """Say in plain words what was measured, against what, and whether to keep adaptive sampling on."""
-        if self.batches < 2:
-            return "Nothing to say yet: give the meter at least two batches."
         gain = self.gain
+        if gain.low == 0.0:
+            return "Nothing to say yet: give the meter at least two batches with a loss in them."
         said = (
             f"Over {self.batches:,} batches ({self.draws:,} draws) the second moment of the estimate was "
             f"{1 / gain.value:.3g} [{1 / gain.high:.3g}, {1 / gain.low:.3g}] of what uniform sampling with replacement "
@@ -175,3 +183,10 @@ class GainMeter:
 
     def __repr__(self) -> str:
         return f"GainMeter(gain={self.gain}, batches={self.batches})"
+
+
+def _square(gradient_norm: float) -> float:
+    length = as_number(gradient_norm, "gradient_norm")
+    if not 0.0 <= length <= 1e125:
+        raise ValueError(f"gradient_norm must be finite, not negative and at most about 1e125, got {gradient_norm!r}.")
+    return length * length

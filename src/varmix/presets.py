@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.allocate import Allocation, carried, stratified
-from varmix.arrays import as_floats, as_fraction
+from varmix.arrays import as_fraction, as_vector
 from varmix.components import Components, Dense, Groups, Uniform, with_uniform
 from varmix.learners import BarrierNewton, Fixed, Learner
 from varmix.reweight import Reweight, exact
@@ -54,8 +54,13 @@ def vrm(
         learner = BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)
     components = with_uniform(*families)
     if allocate is None:
-        reshuffled = isinstance(components, Groups) and not components.replacement
-        allocate = carried if reshuffled else stratified
+        cursors = [family for family in families if isinstance(family, Groups) and not family.replacement]
+        if cursors and len(families) > 1:
+            raise ValueError(
+                "Groups without replacement draw everything through their own cursors, so they cannot be stacked with "
+                "other families. Use replacement=True, or say which allocation you want."
+            )
+        allocate = carried if cursors else stratified
     return Sampler(components, learner, rng=rng, allocate=allocate, reweight=reweight)
 
 
@@ -79,9 +84,13 @@ def importance(scores: ArrayLike, *, smoothing: float = 0.1, rng: int | np.rando
     >>> sampler.census().ratios[:, 0].tolist()
     [0.5, 0.5, 2.0]
     """
-    values = as_floats(scores, "scores")
+    values = as_vector(scores, "scores")
     smoothing = as_fraction(smoothing, "smoothing")
-    if values.ndim != 1 or not values.sum() > 0 or not np.isfinite(values).all() or values.min() < 0:
-        raise ValueError("scores must be one finite, non-negative number per point, not all zero.")
+    if len(values) == 0 or values.min() < 0 or values.max() <= 0:
+        raise ValueError(
+            f"scores must be one non-negative number per point, not all zero; got {len(values)} of them, "
+            f"from {values.min(initial=0.0):.3g} to {values.max(initial=0.0):.3g}."
+        )
+    values = values / values.max()
     family = Dense(probabilities=(values / values.sum())[:, None])
     return Sampler(with_uniform(family), Fixed([1.0 - smoothing, smoothing]), rng=rng)

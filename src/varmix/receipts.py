@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from varmix.arrays import State, require
+from varmix.arrays import State, as_count, require
 
 WINDOW = 1 << 14
 
@@ -18,16 +18,19 @@ class UsedReceipts:
         self._floor = 0
         self._above: set[int] = set()
 
-    def claim(self, serial: int) -> None:
-        """Mark a serial as used; refuse one that was used before, or is too old to know."""
-        if serial == self._floor and not self._above:
-            self._floor = serial + 1
-            return
+    def check(self, serial: int) -> None:
+        """Refuse a serial that was used, or is too old to know."""
         if serial < self._floor or serial in self._above:
             raise ValueError(
                 f"Receipt {serial} has been used already, or is more than {WINDOW} draws old. Feedback counts once "
                 f"per draw: call update once for every receipt."
             )
+
+    def add(self, serial: int) -> None:
+        """Remember that a serial was used."""
+        if serial == self._floor and not self._above:
+            self._floor = serial + 1
+            return
         self._above.add(serial)
         while self._floor in self._above:
             self._above.remove(self._floor)
@@ -36,13 +39,6 @@ class UsedReceipts:
             self._floor = serial - WINDOW
             self._above = {used for used in self._above if used >= self._floor}
 
-    def release(self, serial: int) -> None:
-        """Take back a claim."""
-        if serial < self._floor:
-            self._above.update(range(serial + 1, self._floor))
-            self._floor = serial
-        self._above.discard(serial)
-
     def state_dict(self) -> State:
         """Give the floor and the used serials above it."""
         return {"floor": self._floor, "above": np.array(sorted(self._above), dtype=np.int64)}
@@ -50,5 +46,8 @@ class UsedReceipts:
     def load_state_dict(self, state: State) -> None:
         """Take over a saved state."""
         require(state, {"floor", "above"}, "UsedReceipts")
-        self._floor = int(state["floor"])
-        self._above = {int(serial) for serial in np.asarray(state["above"])}
+        floor = as_count(state["floor"], "floor", least=0)
+        above = np.asarray(state["above"])
+        if above.ndim != 1 or above.dtype != np.int64:
+            raise ValueError("The saved receipts are damaged: expected serial numbers in one dimension.")
+        self._floor, self._above = floor, set(above.tolist())

@@ -1,13 +1,14 @@
 """Sampler: draw, get feedback, adapt."""
 
 import uuid
+from dataclasses import fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.allocate import Allocation, stratified
-from varmix.arrays import FloatArray, IntArray, State, as_count, require, restored
+from varmix.arrays import FloatArray, IntArray, State, as_count, require, restored, same
 from varmix.components.base import Components
 from varmix.draw import Draw, seal
 from varmix.evidence import Evidence
@@ -68,12 +69,14 @@ class Sampler:
         allocate: Allocation = stratified,
         reweight: Reweight = exact,
     ) -> None:
+        _check_parts(components, learner, allocate, reweight)
         self.components = components
         self.learner = learner
         self.allocate = allocate
         self.reweight = reweight
         self._uniforms = Uniforms(rng)
         self._learned = learner.init(components.k)
+        _check_anchor(components, learner)
         self._allocation = allocate.init(len(components.lanes(self._learned.mixture)))
         self._exact = isinstance(reweight, Exact)
         self._shortcut = None
@@ -109,22 +112,27 @@ class Sampler:
         try:
             shares = self.components.lanes(mixture)
             lanes, allocation = self.allocate.assign(self._allocation, shares, m, self._uniforms)
-            drawn = self.components.draw(lanes, self._uniforms)
+            atoms, ratios = self.components.draw(lanes, self._uniforms)
+            if len(atoms) != m or ratios.shape != (m, len(mixture)):
+                raise ValueError(
+                    f"{self.components!r} drew {len(atoms)} atoms with ratios {ratios.shape} for {m} lanes; "
+                    f"expected ({m}, {len(mixture)}). Run varmix.testing.COMPONENT_CHECKS over it."
+                )
         except BaseException:  # a buffer that is empty, say: nothing has been drawn, so nothing may have changed
             self._uniforms.rewind(mark)
             raise
         self._allocation = allocation
-        return drawn
+        return atoms, ratios
 
     def census(self) -> Draw:
         """Give a receipt for every atom once, for feedback with full information.
 
-        The weighted mean over a census is the mean under the target, exactly.
+        The weighted mean over a census is the mean under the target, exactly; reweighting does not apply.
         """
         space = self.components.space
         if not isinstance(space, Points):
             raise TypeError(
-                f"A census needs atoms that can be listed, and {space} has e^{space.log_count:.0f} of them."
+                f"A census needs atoms that can be listed, and {space} has e^{space.log_count:.0f} of them. Use draw."
             )
         if space.target is None:
             atoms, weights = np.arange(space.n), np.ones(space.n)
@@ -139,21 +147,25 @@ class Sampler:
 
         Feedback that is refused leaves everything as it was.
         """
+        if not isinstance(draw, Draw):
+            raise TypeError(f"update takes the receipt of a draw, then its norms; got {type(draw).__name__} first.")
         serial = draw.serial
         if draw.sampler_id != self._id:
             raise ValueError(
                 "This receipt is of another sampler: its probabilities mean nothing here. Give every draw back to "
                 "the sampler that made it (a loaded sampler takes the receipts of the one that was saved)."
             )
+        if serial >= self._serial:
+            raise ValueError(
+                f"Receipt {serial} was drawn after the state that this sampler was loaded from, where draw {serial} "
+                f"is yet to come. Drop the receipts that are newer than the checkpoint."
+            )
+        self._used.check(serial)
         evidence = Evidence.from_draw(draw, norms)
         learned = self.learner.step(self._learned, evidence)
-        self._used.claim(serial)
-        try:
-            self.components.observe(draw, evidence.norms)
-        except BaseException:
-            self._used.release(serial)
-            raise
+        self.components.observe(draw, evidence.norms)
         self._learned = learned
+        self._used.add(serial)
 
     def end_epoch(self) -> None:
         """Tell the components that a pass over the data is over."""
@@ -178,29 +190,29 @@ class Sampler:
         Build the sampler with the same arguments first: data and settings are not part of the state.
         """
         require(state, set(self.state_dict()), "a Sampler")
-        for name, value in self._settings().items():
-            if state["settings"].get(name) != value:
+        settings = self._settings()
+        require(state["settings"], set(settings), "a Sampler's settings")
+        for name, value in settings.items():
+            if not same(state["settings"][name], value):
                 raise ValueError(
-                    f"The saved sampler had {name} = {state['settings'].get(name)}, this one has {value}. "
+                    f"The saved sampler had {name} = {state['settings'][name]}, this one has {value}. "
                     f"Build the sampler as it was when it was saved."
                 )
         uniforms = Uniforms(0)
         uniforms.load_state_dict(state["uniforms"])
         used = UsedReceipts()
         used.load_state_dict(state["used"])
-        learned = load_state(self.learner.init(self.components.k), state["learner"])
+        first = self.learner.init(self.components.k)
+        learned = load_state(first, state["learner"], getattr(self.learner, "gamma", 0.0))
         allocation = restored(state["allocation"], self._allocation, "allocation")
         serial, sampler_id = as_count(state["serial"], "serial", least=0), str(state["sampler_id"])
         self.components.load_state_dict(state["components"])  # the last that can fail, and all or nothing itself
         self._uniforms, self._used, self._learned = uniforms, used, learned
         self._allocation, self._serial, self._id = allocation, serial, sampler_id
 
-    def _settings(self) -> dict[str, str]:
-        return {
-            "learner": repr(self.learner),
-            "allocate": repr(self.allocate),
-            "reweight": repr(self.reweight),
-        }
+    def _settings(self) -> dict[str, State]:
+        parts = {"learner": self.learner, "allocate": self.allocate, "reweight": self.reweight}
+        return {name: _described(part) for name, part in parts.items()}
 
     def _next_serial(self) -> int:
         serial = self._serial
@@ -209,3 +221,35 @@ class Sampler:
 
     def __repr__(self) -> str:
         return f"Sampler({self.components!r}, {self.learner!r}, allocate={self.allocate!r})"
+
+
+def _described(part: object) -> State:
+    """Give the class of a part and, for a dataclass, its settings."""
+    settings = {}
+    if is_dataclass(part):
+        settings = {field.name: getattr(part, field.name) for field in fields(part)}
+    return {"class": type(part).__name__, **settings}
+
+
+def _check_parts(components: object, learner: object, allocate: object, reweight: object) -> None:
+    """Refuse what is not a part at all, or the class of one; the parts check themselves."""
+    expected = {
+        "components": (components, "draw", "a family such as varmix.Groups(labels)"),
+        "learner": (learner, "step", "a learner such as varmix.BarrierNewton()"),
+        "allocate": (allocate, "assign", "an allocation such as varmix.allocate.stratified"),
+        "reweight": (reweight, "__call__", "a reweighting such as varmix.reweight.exact"),
+    }
+    for name, (part, method, example) in expected.items():
+        if isinstance(part, type) or not hasattr(part, method):
+            raise TypeError(f"{name} must be {example}, got {part!r}.")
+
+
+def _check_anchor(components: Components, learner: object) -> None:
+    """Look at a few points: where the last component is not the target, gamma would bound nothing."""
+    if isinstance(components.space, Points) and hasattr(learner, "gamma"):
+        some = np.unique(np.linspace(0, components.space.n - 1, 16).astype(np.int64))
+        if np.abs(components.ratios(some)[:, -1] - 1.0).max() > 1e-6:
+            raise ValueError(
+                f"The last component of {components!r} must be the uniform law (or the target), which keeps every point "
+                f"drawable. Use varmix.vrm, or varmix.with_uniform(components)."
+            )

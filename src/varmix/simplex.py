@@ -48,10 +48,14 @@ class RestrictedSimplex:
 
     def _checked(self, w: ArrayLike, g: ArrayLike, H: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
         mixture = as_vector(w, "w")
+        if len(mixture) == 0:
+            raise ValueError("w must have at least one entry, got none.")
         slope = as_vector(g, "g", len(mixture))
         metric = np.ascontiguousarray(as_floats(H, "H"))
-        if metric.shape != (len(mixture), len(mixture)) or not np.isfinite(metric).all():
-            raise ValueError(f"H must be finite with shape ({len(mixture)}, {len(mixture)}), got {metric.shape}.")
+        if metric.shape != (len(mixture), len(mixture)):
+            raise ValueError(f"H must have shape ({len(mixture)}, {len(mixture)}), got {metric.shape}.")
+        if not np.isfinite(metric).all() or np.abs(metric - metric.T).max() > 1e-9 * np.abs(metric).max():
+            raise ValueError("H must be finite and symmetric.")
         if mixture.min() < 0 or abs(mixture.sum() - 1) > 1e-9 or mixture[-1] < self.gamma - 1e-12:
             raise ValueError(
                 f"w must lie in the restricted simplex (non-negative, sum 1, last entry at least {self.gamma}), "

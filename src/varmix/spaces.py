@@ -27,11 +27,12 @@ class Points:
         self.target: FloatArray | None = None
         if target is not None:
             values = as_vector(target, "target", self.n)
-            if values.min() < 0 or values.sum() <= 0:
+            if values.min() < 0 or values.max() <= 0:
                 raise ValueError(
                     f"target needs non-negative entries, not all zero; got minimum {values.min():.3g} "
-                    f"and sum {values.sum():.3g}."
+                    f"and maximum {values.max():.3g}."
                 )
+            values = values / values.max()  # first, so that the sum cannot overflow
             self.target = values / values.sum()
             self.target.setflags(write=False)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from varmix.allocate import independent
-from varmix.arrays import FloatArray, IntArray, State
+from varmix.arrays import FloatArray, IntArray, State, same
 from varmix.components.base import Components
 from varmix.draw import Draw
 from varmix.evidence import Evidence
@@ -26,15 +26,6 @@ from varmix.uniforms import Uniforms
 
 MakeComponents: TypeAlias = Callable[[], Components]
 MakeLearner: TypeAlias = Callable[[], Learner[Any]]
-
-
-def same(a: object, b: object) -> bool:
-    """Whether two states (nested dictionaries of arrays and plain values) are equal to the last bit."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.array_equal(np.asarray(a), np.asarray(b)) and np.asarray(a).dtype == np.asarray(b).dtype
-    return a == b
 
 
 def chi_square_z(counts: IntArray, probabilities: FloatArray) -> float:

@@ -9,10 +9,11 @@ pass the largest squared norm; `components.c` is c.
 import math
 from dataclasses import dataclass
 
-from varmix.arrays import as_count, as_positive
+from varmix.arrays import as_count, as_fraction, as_positive
 from varmix.learners import OGD, ONS
+from varmix.learners.ogd import DIAMETER
 
-DIAMETER = math.sqrt(2.0)  # of the restricted simplex
+MOST = 0.5  # a gamma above this leaves nothing to learn
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Settings:
         return ONS(gamma=self.gamma, beta=self.beta, eps=self.eps)
 
 
-def full_information(rounds: int, k: int, L: float = 1.0, largest_gamma: float = 0.5) -> Settings:
+def full_information(rounds: int, k: int, L: float = 1.0, largest_gamma: float = MOST) -> Settings:
     """Theorem 1: gamma = 3 k^(1/2) (log T / T)^(1/3), alpha = 2 gamma / L, G = L sqrt(k) / gamma^2.
 
     Examples
@@ -47,11 +48,11 @@ def full_information(rounds: int, k: int, L: float = 1.0, largest_gamma: float =
     0.1905
     """
     T, k, L = _checked(rounds, k, L)
-    gamma = min(3.0 * math.sqrt(k) * (math.log(T) / T) ** (1 / 3), largest_gamma)
+    gamma = min(3.0 * math.sqrt(k) * (math.log(T) / T) ** (1 / 3), as_fraction(largest_gamma, "largest_gamma"))
     return Settings(gamma, 2.0 * gamma / L, L * math.sqrt(k) / gamma**2)
 
 
-def partial_information(rounds: int, k: int, c: float, L: float = 1.0, largest_gamma: float = 0.5) -> Settings:
+def partial_information(rounds: int, k: int, c: float, L: float = 1.0, largest_gamma: float = MOST) -> Settings:
     """Theorem 2: gamma = k^(3/8) (c / T)^(1/5), alpha = 2 gamma^2 / L, G = L c sqrt(k) / gamma^3.
 
     Examples
@@ -60,11 +61,11 @@ def partial_information(rounds: int, k: int, c: float, L: float = 1.0, largest_g
     0.2074
     """
     T, k, L = _checked(rounds, k, L)
-    gamma = min(k ** (3 / 8) * (as_positive(c, "c") / T) ** (1 / 5), largest_gamma)
+    gamma = min(k ** (3 / 8) * (as_positive(c, "c") / T) ** (1 / 5), as_fraction(largest_gamma, "largest_gamma"))
     return Settings(gamma, 2.0 * gamma**2 / L, L * c * math.sqrt(k) / gamma**3)
 
 
-def gradient_descent(rounds: int, k: int, L: float = 1.0, largest_gamma: float = 0.5) -> OGD:
+def gradient_descent(rounds: int, k: int, L: float = 1.0, largest_gamma: float = MOST) -> OGD:
     """The appendix: balance G D sqrt(T) with gamma L T; gamma = sqrt(2) (k / T)^(1/6), step D / (G sqrt(T)).
 
     Examples
@@ -73,7 +74,7 @@ def gradient_descent(rounds: int, k: int, L: float = 1.0, largest_gamma: float =
     0.1956
     """
     T, k, L = _checked(rounds, k, L)
-    gamma = min(math.sqrt(2.0) * (k / T) ** (1 / 6), largest_gamma)
+    gamma = min(math.sqrt(2.0) * (k / T) ** (1 / 6), as_fraction(largest_gamma, "largest_gamma"))
     gradient_bound = L * math.sqrt(k) / gamma**2
     return OGD(gamma=gamma, step_size=DIAMETER / (gradient_bound * math.sqrt(T)))
 

@@ -4,11 +4,12 @@ Filling numbers in blocks costs a tenth of asking a `Generator` for a few at a t
 array of uniforms in a tenth of a microsecond where it takes a `Generator` in nine.
 """
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
-from varmix.arrays import FloatArray, State, require
+from varmix.arrays import FloatArray, State, as_count, require
 
 BLOCK = 4096
 
@@ -48,6 +49,7 @@ class Uniforms:
         self._before: dict[str, Any] = dict(self._generator.bit_generator.state)
         self._block: FloatArray = np.empty(0)
         self._position = 0
+        self._next: dict[str, Any] | None = None  # the generator before the first block filled since the last mark
 
     def take(self, count: int) -> FloatArray:
         """Give the next `count` uniforms; what is left of a block that is too short is passed over."""
@@ -61,14 +63,14 @@ class Uniforms:
 
     def mark(self) -> tuple[FloatArray, int, dict[str, Any]]:
         """Give the present place, for `rewind`."""
+        self._next = None
         return self._block, self._position, self._before
 
     def rewind(self, mark: tuple[FloatArray, int, dict[str, Any]]) -> None:
-        """Go back to a mark, so that the same numbers come again; at most one block may have been filled since."""
-        block, position, before = mark
-        if block is not self._block:
-            self._generator.bit_generator.state = self._before
-        self._block, self._position, self._before = block, position, before
+        """Go back to the last mark, so that the same numbers come again."""
+        if self._next is not None:
+            self._generator.bit_generator.state = self._next
+        self._block, self._position, self._before = mark
 
     def seed(self) -> int:
         """Give 64 random bits, for kernels that keep a random state of their own."""
@@ -77,11 +79,13 @@ class Uniforms:
 
     def _fill(self, length: int) -> None:
         self._before = dict(self._generator.bit_generator.state)
+        if self._next is None:
+            self._next = self._before
         self._block = self._generator.random(length)
 
     def state_dict(self) -> State:
         """Give the generator as it was before the present block, and the place inside it: no list of numbers."""
-        return {"generator": self._before, "length": len(self._block), "position": self._position}
+        return {"generator": deepcopy(self._before), "length": len(self._block), "position": self._position}
 
     def load_state_dict(self, state: State) -> None:
         """Go on where `state` was saved."""
@@ -91,8 +95,9 @@ class Uniforms:
             generator.bit_generator.state = state["generator"]
         except (TypeError, ValueError, KeyError) as error:
             raise ValueError(f"The saved random state cannot be read: {error}.") from error
-        length, position = int(state["length"]), int(state["position"])
-        if not 0 <= position <= length:
+        length = as_count(state["length"], "length", least=0)
+        position = as_count(state["position"], "position", least=0)
+        if position > length or length > 2**32:
             raise ValueError(f"The saved random state is damaged: position {position} in a block of {length}.")
         self._generator = generator
         self._before = dict(generator.bit_generator.state)

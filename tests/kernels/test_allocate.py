@@ -122,7 +122,7 @@ def test_carried_counts_stay_within_two_of_their_shares(k):
 
 @pytest.mark.parametrize("k", [2, 3, 10, 100])
 def test_carried_never_serves_a_lane_a_whole_slot_too_much(k):
-    """No credit falls to -1, also while the shares move: who is served has at least the mean credit, 1 / k."""
+    """No credit falls to -1, also while (positive) shares move: who is served has at least the mean credit, 1 / k."""
     rng = np.random.default_rng(k)
     credit, lane = np.zeros(k), np.empty(1, dtype=np.int64)
     lowest = 0.0

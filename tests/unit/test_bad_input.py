@@ -41,6 +41,7 @@ REFUSED = {
     "short target": (lambda: Points(3, [0.5, 0.5]), ValueError, r"shape \(3,\), got shape \(2,\)"),
     "negative target": (lambda: Points(2, [1, -1]), ValueError, "minimum -1"),
     "zero target": (lambda: Points(2, [0, 0]), ValueError, "not all zero"),
+    "too many points": (lambda: Points(2**63), ValueError, "too large"),
     "nan target": (lambda: Points(2, [NAN, 1]), ValueError, "entry 0 is not"),
     "subset larger than the set": (lambda: Subsets(3, 4), ValueError, "size = 4, n = 3"),
     # dense
@@ -52,6 +53,9 @@ REFUSED = {
     "probabilities beyond one": (lambda: Dense([[0.5], [0.6]]), ValueError, "column 0 gives 1.1"),
     "ratios of mean two": (lambda: Dense(ratios=[[2.0], [2.0]]), ValueError, "column 0 gives 2"),
     "mass outside the space": (lambda: Dense(HALF, target=[1, 0]), ValueError, "point 1, whose target is zero"),
+    "mass where there is hardly a target": (lambda: Dense(HALF, target=[1e-40, 1]), ValueError, "too small"),
+    "atoms outside": (lambda: Dense(HALF).ratios([5]), ValueError, r"0\.\.1, got 5\.\.5"),
+    "atoms that are no numbers": (lambda: Groups([0, 1]).ratios([0.5]), TypeError, "whole numbers"),
     "a cube of probabilities": (lambda: Dense(np.ones((2, 2, 2))), ValueError, r"\(n, k\)"),
     "words for probabilities": (lambda: Dense([["a"], ["b"]]), TypeError, "real numbers"),
     "an empty table": (lambda: Dense(np.empty((0, 2))), ValueError, r"\(n, k\)"),
@@ -59,6 +63,8 @@ REFUSED = {
     # groups
     "no labels": (lambda: Groups([]), ValueError, "n >= 1"),
     "labels in a table": (lambda: Groups([[1, 2]]), ValueError, r"shape \(1, 2\)"),
+    "replacement in words": (lambda: Groups([0, 1], replacement="no"), TypeError, "True or False"),
+    "ragged labels": (lambda: Groups([[0], [0, 1]]), TypeError, "different lengths"),
     "float labels": (lambda: Groups([0.5, 1.5]), TypeError, "numpy.digitize"),
     "mixed labels": (lambda: Groups([1, "a", None]), TypeError, "integers, booleans or strings"),
     "labels of the wrong length": (lambda: Groups([0, 1], target=[1, 1, 1]), ValueError, r"shape \(2,\)"),
@@ -72,6 +78,8 @@ REFUSED = {
     ),
     # distances
     "nan in X": (lambda: Distances([[0.0], [NAN]], [[0.0]]), ValueError, "row 1 is not"),
+    "complex X": (lambda: Distances([[1j]], [[0.0]]), TypeError, "real numbers"),
+    "X too large": (lambda: Distances([[1e200]], [[0.0]]), ValueError, "overflow"),
     "nan in a centre": (lambda: Distances([[0.0]], [[NAN]]), ValueError, "centers"),
     "centres of other columns": (lambda: Distances([[0.0]], [[0.0, 1.0]]), ValueError, "same number of columns"),
     "no centres": (lambda: Distances([[0.0]], np.empty((0, 1))), ValueError, "at least one row"),
@@ -97,6 +105,9 @@ REFUSED = {
     "half a window": (lambda: Leader(window=2.5), TypeError, "whole number"),
     "shares of another number": (lambda: Neyman([0.5, 0.5]).init(5), ValueError, "2 shares fit 3 components"),
     "shares beyond one": (lambda: Neyman([0.5, 0.6]), ValueError, "sum 1.1"),
+    "no components to fix": (lambda: Fixed().init(0), ValueError, "k must be at least 1"),
+    "gamma beyond floats": (lambda: OGD(gamma=10**400), ValueError, "too large"),
+    "gamma true": (lambda: OGD(gamma=np.True_), TypeError, "must be a number"),
     "a mixture beyond one": (lambda: Fixed([0.5, 0.6]), ValueError, "Divide it by its sum"),
     "a negative mixture": (lambda: Fixed([1.5, -0.5]), ValueError, "minimum -0.5"),
     "a mixture of another length": (lambda: Fixed([0.5, 0.5]).init(3), ValueError, r"shape \(3,\)"),
@@ -109,6 +120,12 @@ REFUSED = {
         ValueError,
         "Project it first",
     ),
+    "an empty step": (lambda: RestrictedSimplex(0.1).step([], [], np.empty((0, 0))), ValueError, "at least one entry"),
+    "a metric that is not symmetric": (
+        lambda: RestrictedSimplex(0.1).step([0.5, 0.5], [0, 0], [[1, 2], [0, 1]]),
+        ValueError,
+        "symmetric",
+    ),
     "a metric of another shape": (
         lambda: RestrictedSimplex(0.1).step([0.5, 0.5], [0, 0], np.eye(3)),
         ValueError,
@@ -120,11 +137,35 @@ REFUSED = {
     "clipping at zero": (lambda: Clip(0.0), ValueError, "above zero"),
     "evidence without rows": (lambda: Evidence(np.empty((0, 2)), []), ValueError, "m >= 1"),
     "evidence of other lengths": (lambda: Evidence(np.ones((2, 2)), [1.0]), ValueError, r"\(2, 2\) and \(1,\)"),
+    "evidence of nan": (lambda: Evidence([[NAN]], [1.0]), ValueError, "ratios must be finite"),
+    "negative evidence": (lambda: Evidence([[1.0]], [-1.0]), ValueError, "coefficients must be finite"),
+    "evidence without density": (lambda: Evidence([[1.0]], [1.0], [0.0]), ValueError, "above zero"),
+    "ragged evidence": (lambda: Evidence([[1.0], [1.0, 2.0]], [1.0, 1.0]), TypeError, "different lengths"),
+    "a cost at another length": (lambda: Evidence([[1.0, 1.0]], [1.0]).value(np.ones(5)), ValueError, r"shape \(2,\)"),
+    "a hopeless row": (lambda: best_mixture(Evidence([[0.0, 0.0]], [1.0])), ValueError, "No mixture has a finite cost"),
+    "a negative tolerance": (lambda: best_mixture(Evidence([[1.0]], [1.0]), tolerance=-1.0), ValueError, "above zero"),
+    "regret of a mixture that missed": (lambda: regret(np.eye(2), np.ones((1, 2)), [[1.0, 0.0]]), ValueError, "infinite"),
+    "regret of negative mixtures": (lambda: regret(np.eye(2), np.ones((1, 2)), [[2.0, -1.0]]), ValueError, "not negative"),
     "regret of other shapes": (lambda: regret(np.ones((3, 2)), np.ones((5, 4)), np.ones((5, 2))), ValueError, "squares"),
     "hindsight beyond one": (lambda: best_mixture(Evidence([[1.0]], [1.0]), gamma=2.0), ValueError, r"\[0, 1\]"),
     "no rounds": (lambda: full_information(1, 3), ValueError, "at least 2"),
+    "a largest gamma above one": (lambda: full_information(100, 3, largest_gamma=5.0), ValueError, r"\(0, 1\]"),
     "no largest ratio": (lambda: partial_information(100, 3, c=0.0), ValueError, "above zero"),
     # samplers
+    "vrm of labels": (lambda: varmix.vrm(np.array([0, 1])), TypeError, r"varmix.Groups\(labels\), got ndarray"),
+    "a stack of nothing": (lambda: Stack(None), TypeError, "got NoneType"),
+    "a class for a family": (lambda: with_uniform(Groups), TypeError, "Components must be a family"),
+    "no family": (lambda: Sampler(None, Fixed()), TypeError, "components must be"),
+    "a word for a learner": (lambda: varmix.vrm(Uniform(2), learner="ons"), TypeError, "learner must be"),
+    "a class for a learner": (lambda: Sampler(Uniform(2), Fixed), TypeError, "learner must be"),
+    "a word for an allocation": (lambda: Sampler(Uniform(2), Fixed(), allocate="all"), TypeError, "allocate must be"),
+    "no reweighting": (lambda: Sampler(Uniform(2), Fixed(), reweight=None), TypeError, "reweight must be"),
+    "no anchor": (lambda: Sampler(Groups([0, 1]), BarrierNewton()), ValueError, "with_uniform"),
+    "stacked cursors": (
+        lambda: varmix.vrm(Groups([0, 1], replacement=False), Uniform(2)),
+        ValueError,
+        "cannot be stacked",
+    ),
     "vrm of nothing": (varmix.vrm, TypeError, "at least one family"),
     "gamma beside a learner": (lambda: varmix.vrm(Uniform(2), gamma=0.1, learner=OGD()), TypeError, "not both"),
     "a negative seed": (lambda: varmix.uniform(3, rng=-1), ValueError, "at least 0"),
@@ -167,7 +208,8 @@ BAD_NORMS = {
     "complex": ([1j, 1.0, 1.0], TypeError, "real numbers"),
     "none": (None, TypeError, "real numbers"),
     "ragged": ([[1.0], [1.0, 2.0], 3.0], TypeError, "different lengths"),
-    "squares that overflow": ([1e200, 1.0, 1.0], ValueError, "must not overflow"),
+    "squares that overflow": ([1e200, 1.0, 1.0], ValueError, "at most about 1e120"),
+    "masked": (np.ma.masked_array([1.0, 1.0, 1.0], [False, True, False]), TypeError, "masked"),
 }
 
 
@@ -244,6 +286,22 @@ class _Fails(Family):
     def observe(self, draw, norms):
         if self.broken:
             raise RuntimeError("the buffer is empty")
+
+
+@pytest.mark.parametrize("given", [None, np.ones(3), "draw"])
+def test_updates_need_a_receipt(given, sampler):
+    with pytest.raises(TypeError, match="takes the receipt of a draw"):
+        sampler.update(given, np.ones(3))
+
+
+class _DrawsTooFew(_Fails):
+    def draw(self, lanes, uniforms):
+        return np.zeros(1, dtype=np.int64), np.ones((1, 1))
+
+
+def test_a_family_that_draws_too_few_is_named():
+    with pytest.raises(ValueError, match=r"_DrawsTooFew.* drew 1 atoms"):
+        Sampler(_DrawsTooFew(), Fixed()).draw(2)
 
 
 def test_a_family_that_fails_leaves_the_sampler_as_it_was():

@@ -81,46 +81,108 @@ def test_other_formats_are_refused(path):
     _refuses(path, "format 2; this varmix reads format 1")
 
 
-def _edit(metadata, **changes):
-    metadata["state"] = json.dumps(json.loads(metadata["state"]) | changes)
-
-
 DAMAGE = {
-    "no header": (lambda a, m: m.pop("state"), "header cannot be read"),
-    "half a header": (lambda a, m: m.update(state=m["state"][:50]), "header cannot be read"),
-    "a missing array": (lambda a, m: a.pop("/learner/mixture"), "header cannot be read"),
-    "a missing entry": (lambda a, m: _edit(m, serial=None) or _edit_out(m, "serial"), "expected the entries"),
-    "a number that is none": (lambda a, m: a["/learner/curvature"].fill(np.nan), "not finite"),
-    "a mixture that is none": (lambda a, m: a["/learner/mixture"].fill(0.7), "damaged"),
-    "cursors outside": (lambda a, m: a["/components/position"].fill(99), "outside their groups"),
-    "a generator that is none": (lambda a, m: _edit(m, uniforms={"generator": {}, "length": 1, "position": 0}), "random"),
-    "a place outside": (lambda a, m: _edit_in(m, "uniforms", position=10**6), "random state is damaged"),
+    "no header": lambda arrays, metadata: metadata.pop("state"),
+    "another header": lambda arrays, metadata: metadata.update(state=metadata["state"].replace('"serial": 10', '"serial": 11')),
+    "a missing array": lambda arrays, metadata: arrays.pop("/learner/mixture"),
+    "another number": lambda arrays, metadata: arrays["/learner/mixture"].__setitem__(0, 0.123),
+    "no checksum": lambda arrays, metadata: metadata.pop("sha256"),
 }
-
-
-def _edit_out(metadata, name):
-    state = json.loads(metadata["state"])
-    del state[name]
-    metadata["state"] = json.dumps(state)
-
-
-def _edit_in(metadata, part, **changes):
-    state = json.loads(metadata["state"])
-    state[part] |= changes
-    metadata["state"] = json.dumps(state)
 
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_damaged_files_are_refused(name, path):
-    change, says = DAMAGE[name]
-    _rewrite(path, change)
-    _refuses(path, says)
+    _rewrite(path, DAMAGE[name])
+    _refuses(path, "do not match its checksum")
+
+
+def test_a_changed_byte_anywhere_is_noticed(path):
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(len(content), size=60):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << int(rng.integers(8))]) + content[place + 1 :])
+        with pytest.raises(ValueError, match="damaged|truncated|not a varmix|format"):
+            checkpoint.read(path)
+
+
+def _with(path_in_state, value):
+    def change(state):
+        *parents, name = path_in_state.split("/")
+        for parent in parents:
+            state = state[parent]
+        if value is None:
+            del state[name]
+        else:
+            state[name] = value
+    return change
+
+
+WRONG = {
+    "a missing entry": (_with("serial", None), "expected the entries"),
+    "another entry": (_with("extra", 1), "expected the entries"),
+    "a number that is none": (_with("learner/curvature", np.full((4, 4), np.nan)), "not finite"),
+    "a mixture that is none": (_with("learner/mixture", np.full(4, 0.7)), "damaged"),
+    "too little anchor": (_with("learner/mixture", np.array([0.5, 0.25, 0.25, 0.0])), "damaged"),
+    "a cost in words": (_with("learner/cost", "much"), "finite number"),
+    "a learner that is none": (_with("learner", 3), "is a dictionary"),
+    "another shape": (_with("learner/mixture", np.full(3, 1 / 3)), r"shape \(3,\)"),
+    "cursors outside": (_with("components/position", np.full(3, 99)), "outside their groups"),
+    "cursors without a seed": (_with("components/seed", False), "64 bits"),
+    "a seed too long": (_with("components/seed", 2**70), "64 bits"),
+    "other groups": (_with("components/shares", np.full(3, 1 / 3)), "other shares"),
+    "a generator that is none": (_with("uniforms/generator", {}), "random state"),
+    "a place outside": (_with("uniforms/position", 10**6), "random state is damaged"),
+    "a block that is too long": (_with("uniforms/length", 10**15), "random state is damaged"),
+    "receipts that are none": (_with("used/above", np.zeros((2, 2))), "receipts are damaged"),
+    "other settings": (_with("settings/learner/gamma", 0.3), "learner"),
+    "no settings": (_with("settings", {}), "expected the entries"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_states_are_refused_and_change_nothing(name, path):
+    change, says = WRONG[name]
+    state = checkpoint.read(path)
+    change(state)
+    sampler = _trained(rng=1)
+    before = sampler.state_dict()
+    with pytest.raises(ValueError, match=says):
+        sampler.load_state_dict(state)
+    assert same(sampler.state_dict(), before)
+    assert np.array_equal(sampler.draw(20).indices, _trained(rng=1).draw(20).indices)
+
+
+def test_states_must_be_dictionaries():
+    with pytest.raises(ValueError, match="is a dictionary"):
+        _trained().load_state_dict(None)
+
+
+def test_receipts_newer_than_the_checkpoint_are_refused():
+    sampler = _trained()
+    state = sampler.state_dict()
+    newer = [sampler.draw(2) for _ in range(3)]
+    sampler.load_state_dict(state)
+    with pytest.raises(ValueError, match="newer than the checkpoint"):
+        sampler.update(newer[-1], [1.0, 1.0])
+    again = [sampler.draw(2) for _ in range(3)]
+    sampler.update(again[-1], [1.0, 1.0])
+
+
+def test_a_state_does_not_change_with_its_sampler():
+    sampler = _trained()
+    state = sampler.state_dict()
+    copy = sampler.state_dict()
+    sampler.update(sampler.draw(5000), np.ones(5000))
+    state["uniforms"]["generator"]["state"]["inc"] = 1
+    assert same(copy["learner"], state["learner"])
+    assert sampler.state_dict()["uniforms"]["generator"]["state"]["inc"] != 1
 
 
 OTHERS = {
     "fewer groups": (lambda: varmix.vrm(Groups(LABELS % 2, replacement=False)), "shape"),
+    "other groups": (lambda: varmix.vrm(Groups(np.repeat([0, 1, 2], 10), replacement=False)), "other shares"),
     "more points": (lambda: varmix.vrm(Groups([*LABELS, 2], replacement=False)), "n was 30 and is 31"),
-    "with replacement": (lambda: varmix.vrm(Groups(LABELS)), "allocate = carried, this one has stratified"),
+    "with replacement": (lambda: varmix.vrm(Groups(LABELS)), "allocate"),
     "another family": (lambda: varmix.vrm(Dense(np.full((30, 3), 1 / 30))), "allocate"),
     "another learner": (lambda: varmix.vrm(Groups(LABELS, replacement=False), gamma=0.2), "learner"),
 }

@@ -55,14 +55,16 @@ def test_reweighting_does_not_change_what_is_measured():
     assert clipped.largest_weight > 0.5
 
 
-def test_scale_does_not_matter():
+@pytest.mark.parametrize("scale", [1e-110, 1e-30, 1e100])
+def test_scale_does_not_matter(scale):
     meters = [GainMeter(), GainMeter()]
     sampler = _sampler(MIXTURES[0])
     for _ in range(50):
         draw = sampler.draw(8)
-        for meter, scale in zip(meters, (1.0, 1e-30), strict=True):
-            meter.update(draw, scale * NORMS[draw.indices])
+        for meter, factor in zip(meters, (1.0, scale), strict=True):
+            meter.update(draw, factor * NORMS[draw.indices], gradient_norm=factor)
     assert meters[0].gain == pytest.approx(meters[1].gain)
+    assert meters[0].noise == pytest.approx(meters[1].noise)
 
 
 def test_the_noise_is_that_of_the_mean_gradient():
@@ -122,7 +124,9 @@ def test_nothing_measured_is_said_to_be_nothing():
     meter = GainMeter()
     assert meter.gain == (1.0, 0.0, math.inf)
     assert "at least two batches" in meter.verdict()
-    meter.update(_sampler([0.0, 0.0, 1.0]).draw(4), np.zeros(4))
+    for _ in range(3):
+        meter.update(_sampler([0.0, 0.0, 1.0]).draw(4), np.zeros(4))
+    assert "at least two batches" in meter.verdict()
     assert meter.gain.value == 1.0
     assert meter.noise is None
     assert meter.summary()["gain"] == 1.0
@@ -130,7 +134,7 @@ def test_nothing_measured_is_said_to_be_nothing():
 
 def test_bad_gradient_norms_are_refused_and_count_nothing():
     meter = GainMeter()
-    for norm, kind in ((-1.0, ValueError), (float("nan"), ValueError), ("long", TypeError)):
+    for norm, kind in ((-1.0, ValueError), (float("nan"), ValueError), (1e200, ValueError), ("long", TypeError)):
         with pytest.raises(kind, match="gradient_norm"):
             meter.update(_sampler([0.0, 0.0, 1.0]).draw(4), np.ones(4), gradient_norm=norm)
     assert meter.batches == 0

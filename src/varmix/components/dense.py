@@ -5,7 +5,7 @@ from copy import copy
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, first
+from varmix.arrays import AnyArray, FloatArray, IntArray, as_atoms, as_real, first
 from varmix.components.base import Components, Family
 from varmix.components.stack import Stack
 from varmix.components.table import Table
@@ -118,19 +118,18 @@ class Dense(Family):
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """Gather the rows of these atoms."""
+        atoms = as_atoms(atoms, self.space.n)
         rows = np.empty((len(atoms), self.k))
         kernels.gather(self._ratios, self._table.scale, atoms, rows)
         return rows
 
 
 def _as_table(values: ArrayLike | None, name: str) -> AnyArray:
-    table: AnyArray = np.asarray(values)
+    table = as_real(() if values is None else values, name)
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or table.size == 0:
         raise ValueError(f"{name} must have shape (n, k), one column per component, got {table.shape}.")
-    if table.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be real numbers, got dtype {table.dtype}.")
     return table
 
 
@@ -150,4 +149,7 @@ def _complaint(name: str, row: FloatArray, i: int) -> str:
     if bad.any():
         j = first(bad)
         return f"{name} must be finite and not negative; entry [{i}, {j}] is {row[j]}."
-    return f"{name} put mass on point {i}, whose target is zero. Set them to zero there, or the target above zero."
+    return (
+        f"{name} put mass on point {i}, whose target is zero or too small beside it (a ratio above 1e38). "
+        f"Set them to zero there, or give it more target."
+    )

@@ -5,7 +5,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import AnyArray, FloatArray, as_floats, as_fraction
+from varmix.arrays import AnyArray, FloatArray, as_floats, as_fraction, as_real
 from varmix.components.dense import ROWS_PER_BLOCK, Dense
 from varmix.spaces import Points
 
@@ -31,7 +31,7 @@ class Distances(Dense):
         self, X: ArrayLike, centers: ArrayLike, *, smoothing: float = 0.1, target: ArrayLike | None = None
     ) -> None:
         smoothing = as_fraction(smoothing, "smoothing", zero=True)
-        data: AnyArray = np.asarray(X)
+        data = as_real(X, "X")
         middles = as_floats(centers, "centers")
         if data.ndim != 2 or middles.ndim != 2 or data.shape[1] != middles.shape[1] or not data.size:
             raise ValueError(
@@ -46,22 +46,37 @@ class Distances(Dense):
 
 
 def _distances(data: AnyArray, centers: FloatArray, space: Points) -> tuple[AnyArray, FloatArray]:
+    """Give the distances (n, k) in some unit, as float32, and their means under the target in that unit."""
     table = np.empty((len(data), len(centers)), dtype=np.float32)
     mean = np.zeros(len(centers))
+    unit = 0.0
     for start in range(0, len(data), ROWS_PER_BLOCK):
         part = slice(start, start + ROWS_PER_BLOCK)
-        # Measured from the first centre: data far from the origin would lose its digits in the squares.
-        block = np.asarray(data[part], dtype=np.float64) - centers[0]
-        if not np.isfinite(block).all():
-            row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
-            raise ValueError(f"X must be finite; row {row} is not. Remove or impute it.")
-        shifted = centers - centers[0]
-        squares = (block**2).sum(axis=1)[:, None] - 2 * block @ shifted.T + (shifted**2).sum(axis=1)
-        distance = np.sqrt(np.maximum(squares, 0))
+        distance = _block_distances(np.asarray(data[part], dtype=np.float64), centers, start)
+        unit = unit or float(distance.max())  # of the first block that has any: float32 has no room for 1e50
+        if unit:
+            distance /= unit
         mass = 1 / space.n if space.target is None else space.target[part, None]
         mean += (distance * mass).sum(axis=0)
         table[part] = distance
     return table, mean
+
+
+def _block_distances(block: FloatArray, centers: FloatArray, start: int) -> FloatArray:
+    """Give the distances by one matrix product, and again directly where that cancels."""
+    if not np.isfinite(block).all():
+        row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
+        raise ValueError(f"X must be finite; row {row} is not. Remove or impute it.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = block - centers[0]  # far from the origin the squares would lose the digits of the differences
+        shifted = centers - centers[0]
+        sizes = (near**2).sum(axis=1)[:, None] + (shifted**2).sum(axis=1)
+        squares = sizes - 2 * near @ shifted.T
+        rows, columns = np.nonzero(squares < 1e-6 * sizes)
+        squares[rows, columns] = ((block[rows] - centers[columns]) ** 2).sum(axis=1)
+    if not np.isfinite(squares).all():
+        raise ValueError("X and centers are too large: their squared distances overflow. Scale them down.")
+    return np.asarray(np.sqrt(squares))
 
 
 def _normalise(table: AnyArray, mean: FloatArray, smoothing: float) -> AnyArray:

@@ -6,7 +6,19 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_fraction, first, require, restored
+from varmix.arrays import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    State,
+    as_array,
+    as_atoms,
+    as_fraction,
+    first,
+    require,
+    restored,
+    same,
+)
 from varmix.components.base import Components, Family
 from varmix.kernels import groups as kernels
 from varmix.spaces import Points
@@ -64,6 +76,8 @@ class Groups(Family):
         target: ArrayLike | None = None,
     ) -> None:
         self.smoothing = as_fraction(smoothing, "smoothing", zero=True, one=False)
+        if not isinstance(replacement, (bool, np.bool_)):
+            raise TypeError(f"replacement must be True or False, got {replacement!r}.")
         self.replacement = bool(replacement)
         if not replacement and smoothing:
             raise ValueError(
@@ -101,7 +115,8 @@ class Groups(Family):
         kernels.sort_by_group(drawable, self._start, self._members)
         self._members = np.flatnonzero(target > 0).astype(self._members.dtype)[self._members]
         self.shares = np.asarray(np.bincount(self._codes, weights=target, minlength=groups), dtype=np.float64)
-        self._cumulative = np.cumsum(target[self._members], dtype=np.float64)
+        self._cumulative = np.empty(len(self._members))
+        kernels.accumulate_groups(target, self._start, self._members, self._cumulative)
 
     def _check_constant_target(self) -> None:
         target = self.space.target
@@ -152,13 +167,14 @@ class Groups(Family):
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """Give the rows of these atoms: they depend on the group alone."""
-        rows = np.empty((len(atoms), self.k))
-        kernels.group_rows(self._codes[atoms].astype(np.int64), self._inside, self.smoothing, rows)
+        groups = self._codes[as_atoms(atoms, self.space.n)].astype(np.int64)
+        rows = np.empty((len(groups), self.k))
+        kernels.group_rows(groups, self._inside, self.smoothing, rows)
         return rows
 
     def state_dict(self) -> State:
-        """Give the cursors: a seed, and a position and a round per group."""
-        state = super().state_dict()
+        """Give what the groups are, and the cursors: a seed, and a position and a round per group."""
+        state = super().state_dict() | {"smoothing": self.smoothing, "shares": self.shares.copy()}
         if not self.replacement:
             state |= {"seed": self._seed, "position": self._position.copy(), "turn": self._turn.copy()}
         return state
@@ -167,20 +183,28 @@ class Groups(Family):
         """Check the shape, and bring the cursors to where they were."""
         require(state, set(self.state_dict()), "Groups")
         self.check_shape(state)
+        if not same(state["smoothing"], self.smoothing) or not same(state["shares"], self.shares):
+            raise ValueError(
+                "The saved groups have other shares or another smoothing: rebuild the groups that were saved."
+            )
         if self.replacement:
             return
         position = restored(state["position"], self._position, "position")
         turn = restored(state["turn"], self._turn, "turn")
         if (position < 0).any() or (position > np.diff(self._start)).any() or (turn < 0).any():
             raise ValueError("The saved cursors lie outside their groups: these are not the groups that were saved.")
-        self._position, self._turn, self._seed = position, turn, state["seed"]
-        seed = np.uint64(self._seed or 0)
-        kernels.replay_cursors(seed, self._start, self._members, self._order, position, turn)
+        seed = state["seed"]
+        if seed is None and (position.any() or turn.any()):
+            raise ValueError("The saved cursors have moved, but their seed is missing: the state is damaged.")
+        if seed is not None and not (type(seed) is int and 0 <= seed < 2**64):
+            raise ValueError(f"The seed of the saved cursors must be 64 bits, got {seed!r}: the state is damaged.")
+        self._position, self._turn, self._seed = position, turn, seed
+        kernels.replay_cursors(np.uint64(seed or 0), self._start, self._members, self._order, position, turn)
 
 
 def _encode(labels: ArrayLike) -> tuple[AnyArray, AnyArray]:
     """Give the distinct labels and the position of each point's label among them, in the smallest dtype."""
-    values: AnyArray = np.asarray(labels)
+    values = as_array(labels, "labels")
     if values.ndim != 1 or len(values) == 0:
         raise ValueError(f"labels must be one per point, shape (n,) with n >= 1, got shape {values.shape}.")
     if values.dtype.kind not in "iubUS":
@@ -193,17 +217,23 @@ def _encode(labels: ArrayLike) -> tuple[AnyArray, AnyArray]:
     if values.dtype.kind in "iu":
         low, high = int(values.min()), int(values.max())
         if high - low < max(1024, len(values)):  # a table of what occurs is smaller than a sort
-            occurs = np.zeros(high - low + 1, dtype=bool)
-            for start in range(0, len(values), _BLOCK):
-                occurs[values[start : start + _BLOCK].astype(np.int64) - low] = True
-            distinct = np.flatnonzero(occurs)
-            rank = (np.cumsum(occurs) - 1).astype(_smallest(len(distinct)))
-            codes = np.empty(len(values), dtype=rank.dtype)
-            for start in range(0, len(values), _BLOCK):
-                codes[start : start + _BLOCK] = rank[values[start : start + _BLOCK].astype(np.int64) - low]
-            return distinct + low, codes
+            return _encode_integers(values, low, high)
     distinct, inverse = np.unique(values, return_inverse=True)
     return distinct, inverse.astype(_smallest(len(distinct)))
+
+
+def _encode_integers(values: AnyArray, low: int, high: int) -> tuple[AnyArray, AnyArray]:
+    wide = np.dtype(np.uint64 if values.dtype.kind == "u" else np.int64)
+    occurs = np.zeros(high - low + 1, dtype=bool)
+    blocks = [slice(start, start + _BLOCK) for start in range(0, len(values), _BLOCK)]
+    for block in blocks:
+        occurs[values[block].astype(wide) - wide.type(low)] = True
+    distinct = np.flatnonzero(occurs)
+    rank = (np.cumsum(occurs) - 1).astype(_smallest(len(distinct)))
+    codes = np.empty(len(values), dtype=rank.dtype)
+    for block in blocks:
+        codes[block] = rank[values[block].astype(wide) - wide.type(low)]
+    return distinct.astype(wide) + wide.type(low), codes
 
 
 _BLOCK = 1 << 20  # points encoded at a time, so that a hundred million of them need no large temporary arrays

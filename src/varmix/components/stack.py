@@ -38,6 +38,8 @@ class Stack(Family):
     def __init__(self, *families: Components) -> None:
         if not families:
             raise ValueError("Stack needs at least one family, got none.")
+        for family in families:
+            check_family(family)
         for other in families[1:]:
             if other.space != families[0].space:
                 raise ValueError(
@@ -110,6 +112,12 @@ class Stack(Family):
         return [(family, slice(int(offsets[i]), int(offsets[i + 1]))) for i, family in enumerate(self.families)]
 
 
+def check_family(family: object) -> None:
+    """Refuse what is no family at all, such as labels that were meant to go into one."""
+    if isinstance(family, type) or not hasattr(family, "ratios"):
+        raise TypeError(f"Components must be a family such as varmix.Groups(labels), got {type(family).__name__}.")
+
+
 def _offsets(sizes: list[int]) -> IntArray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
@@ -128,6 +136,7 @@ def with_uniform(*families: Components) -> Components:
            [0. , 1.5, 1. ]])
     """
     family = families[0] if len(families) == 1 else Stack(*families)
+    check_family(family)
     if isinstance(family, Anchoring):
         return family.anchored()
     if not isinstance(family.space, Points):

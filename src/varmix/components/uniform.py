@@ -4,7 +4,7 @@ from typing import final
 
 import numpy as np
 
-from varmix.arrays import FloatArray, IntArray
+from varmix.arrays import FloatArray, IntArray, as_atoms
 from varmix.components.base import Family
 from varmix.components.table import Table
 from varmix.kernels.table import draw_table
@@ -41,4 +41,4 @@ class Uniform(Family):
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """One for every atom."""
-        return np.ones((len(atoms), 1))
+        return np.ones((len(as_atoms(atoms, self.space.n)), 1))

@@ -29,6 +29,16 @@ def draw_members(lanes: IntArray, uniforms: FloatArray, start: IntArray, members
 
 
 @kernel
+def accumulate_groups(target: FloatArray, start: IntArray, members: AnyArray, cumulative: FloatArray) -> None:
+    """Write the running sums of the target over the members, from zero in every group: rare groups keep their digits."""
+    for g in range(start.shape[0] - 1):
+        total = 0.0
+        for i in range(start[g], start[g + 1]):
+            total += target[members[i]]
+            cumulative[i] = total
+
+
+@kernel
 def draw_weighted(
     lanes: IntArray,
     uniforms: FloatArray,
@@ -37,12 +47,11 @@ def draw_weighted(
     cumulative: FloatArray,
     atoms: IntArray,
 ) -> None:
-    """Draw inside the group of each lane by the running sums of the target over `members`."""
+    """Draw inside the group of each lane by the running sums that `accumulate_groups` wrote."""
     for r in range(lanes.shape[0]):
         low = start[lanes[r]]
         high = start[lanes[r] + 1] - 1
-        before = cumulative[low - 1] if low > 0 else 0.0
-        u = before + uniforms[r] * (cumulative[high] - before)
+        u = uniforms[r] * cumulative[high]
         while low < high:
             middle = (low + high) // 2
             if cumulative[middle] > u:

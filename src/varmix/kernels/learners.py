@@ -25,7 +25,7 @@ def barrier_newton(
     mixture: FloatArray,
     curvature: FloatArray,
 ) -> tuple[float, float]:
-    """Write the next mixture and relative curvature; give the next sums of costs and of their weights.
+    """Write the next mixture and tempered curvature; give the next sums of costs and of their weights.
 
     `decay` multiplies the sums before each round: 1 when nothing is forgotten.
     """
@@ -35,24 +35,23 @@ def barrier_newton(
     total = decay * old_cost + cost
     weight = decay * old_weight + 1.0
     mixture[:] = old
+    root = np.sqrt(old)
     for i in range(k):
-        part = 2.0 * old[i] * (gradient[i] / cost) if cost > 0.0 else 0.0
+        part = 2.0 * root[i] * (gradient[i] / cost) if cost > 0.0 else 0.0
         for j in range(k):
-            curvature[i, j] = decay * old_curvature[i, j] + part * (old[j] * gradient[j])
+            curvature[i, j] = decay * old_curvature[i, j] + part * (root[j] * gradient[j])
     if cost > 0.0 and k > 1:
         # In units of the mean cost, so that the step sees the same numbers whatever the scale of the losses.
         unit = weight / total
-        floor = 1e-3 / k
-        inverse = np.empty(k)
         for i in range(k):
             gradient[i] *= unit
-            inverse[i] = 1.0 / max(old[i], floor)
+            root[i] = 1.0 / math.sqrt(max(old[i], 1e-3 / k))
         metric = np.empty((k, k))
         for i in range(k):
-            part = beta * unit * inverse[i]
+            part = beta * unit * root[i]
             for j in range(k):
-                metric[i, j] = part * curvature[i, j] * inverse[j]
-            metric[i, i] += eps * inverse[i] * inverse[i]
+                metric[i, j] = part * curvature[i, j] * root[j]
+            metric[i, i] += eps * root[i] ** 4
         metric_step(old, gradient, metric, gamma, mixture)
     return total, weight
 

@@ -10,26 +10,26 @@ SINGULAR = 1e-15
 
 
 @kernel
-def factor(M: FloatArray, index: IntArray, size: int, upper: FloatArray) -> float:
-    """Write U with U'U = M[index, index] into the upper triangle; give the smallest pivot over its diagonal entry.
+def factor(M: FloatArray, index: IntArray, size: int, last: int, force: float, upper: FloatArray) -> float:
+    """Write U with U'U = D' M D, where D moves the coordinates `index` against `last`, so that their sum is kept.
 
-    The diagonal of `upper` holds the inverses of U's: divisions are slow, and each is needed three times.
-
-    A singular direction gets the smallest pivot that is not rounding, which makes steps along it long; the
-    bounds of the simplex stop them.
+    Gives the smallest pivot over its diagonal entry.  A singular direction gets the smallest pivot that is not rounding
+    (nor so small that `force` over it overflows) and is cut off from the others: steps along it are long, and the bounds
+    of the simplex stop them.  The diagonal of `upper` holds the inverses of U's: divisions are slow.
     """
-    if size == M.shape[0]:
-        upper[:] = M
-    else:
-        for i in range(size):
-            for j in range(i, size):
-                upper[i, j] = M[index[i], index[j]]
+    corner = M[last, last]
+    for i in range(size):
+        row = M[index[i]]
+        offset = corner - row[last]
+        for j in range(i, size):
+            upper[i, j] = row[index[j]] - M[last, index[j]] + offset
     quality = 1.0
     for i in range(size):
-        diagonal = M[index[i], index[i]]
+        diagonal = M[index[i], index[i]] - 2.0 * M[index[i], last] + corner
         pivot = upper[i, i]
         if not pivot > SINGULAR * size * diagonal:
-            pivot = max(SINGULAR * size * diagonal, 1e-300)
+            pivot = max(SINGULAR * size * diagonal, 1e-30 * force, 1e-300)
+            upper[i, i + 1 : size] = 0.0
         quality = min(quality, pivot / diagonal if diagonal > 0.0 else 0.0)
         inverse = 1.0 / math.sqrt(pivot)
         upper[i, i] = inverse
@@ -55,24 +55,3 @@ def solve(upper: FloatArray, size: int, b: FloatArray) -> None:
         for j in range(i + 1, size):
             total -= upper[i, j] * b[j]
         b[i] = total * upper[i, i]
-
-
-@kernel
-def solve_pair(upper: FloatArray, size: int, a: FloatArray, b: FloatArray) -> None:
-    """Solve U'U x = a and U'U x = b in place, side by side: neither has to wait for the other's additions."""
-    for i in range(size):
-        a[i] *= upper[i, i]
-        b[i] *= upper[i, i]
-        left = a[i]
-        right = b[i]
-        for j in range(i + 1, size):
-            a[j] -= left * upper[i, j]
-            b[j] -= right * upper[i, j]
-    for i in range(size - 1, -1, -1):
-        left = a[i]
-        right = b[i]
-        for j in range(i + 1, size):
-            left -= upper[i, j] * a[j]
-            right -= upper[i, j] * b[j]
-        a[i] = left * upper[i, i]
-        b[i] = right * upper[i, i]

@@ -7,7 +7,7 @@ import numpy as np
 from varmix.arrays import BoolArray, FloatArray, IntArray
 from varmix.kernels.extended import shifted_gradient
 from varmix.kernels.jit import kernel
-from varmix.kernels.linear import factor, solve, solve_pair
+from varmix.kernels.linear import factor, solve
 
 # A factor with a pivot this small against its diagonal entry has lost half of the digits of a double.
 ILL_CONDITIONED = 1e-8
@@ -15,18 +15,23 @@ ILL_CONDITIONED = 1e-8
 
 @kernel
 def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
-    """Write the Euclidean projection of `v` onto {x >= 0, sum x = z}: the function of Algorithm 3, lines 1 to 6."""
+    """Write the Euclidean projection of `v` onto {x >= 0, sum x = z}: the function of Algorithm 3, lines 1 to 6.
+
+    Entries are taken relative to the largest, which changes nothing but the rounding: the sums below then have
+    the size of the answer, whatever the size of `v`.
+    """
     d = v.shape[0]
-    u = np.sort(v)[::-1]
+    top = v.max()
+    u = np.sort(v - top)[::-1]
     total = 0.0
-    shift = u[0] - z
+    shift = -z
     for j in range(d):
         total += u[j]
         candidate = (total - z) / (j + 1)
         if u[j] - candidate > 0.0:
             shift = candidate
     for j in range(d):
-        out[j] = max(v[j] - shift, 0.0)
+        out[j] = max((v[j] - top) - shift, 0.0)
 
 
 @kernel
@@ -87,26 +92,23 @@ def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: Fl
     for j in range(k):
         free[j] = w[j] > (gamma if j == k - 1 else 0.0)
     index = np.empty(k, dtype=np.int64)
-    work = np.empty((k + 3, k))  # one allocation for all: they cost as much as the arithmetic when k is small
-    upper, gradient, ones, descent = work[:k], work[k], work[k + 1], work[k + 2]
+    work = np.empty((k + 2, k))  # one allocation for all: they cost as much as the arithmetic when k is small
+    upper, gradient, descent = work[:k], work[k], work[k + 1]
     gradient[:] = g
     released = -1
     limit: int = 20 + 10 * k
     for iteration in range(limit):
-        size = 0
-        for j in range(k):
-            if free[j]:
-                index[size] = j
-                size += 1
-        if size == 0:  # gamma = 1: the simplex is one point
+        size, last = _split(free, M, index)
+        if last < 0:  # gamma = 1: the simplex is one point
             return iteration
-        quality = factor(M, index, size, upper)
-        step, blocking = _descend(x, gradient, gamma, index, size, upper, ones, descent)
-        if blocking < 0 and quality < ILL_CONDITIONED:
-            _refine(w, g, M, x, gamma, index, size, upper, ones, descent)
-        if blocking < 0 and size == k:  # no bound touched: nothing to let go of
+        quality = factor(M, index, size, last, np.abs(gradient).max(), upper)
+        step, blocking = _descend(x, gradient, gamma, index, size, last, upper, descent)
+        ill = quality < ILL_CONDITIONED
+        if blocking < 0 and ill:
+            _refine(w, g, M, x, gamma, index, size, last, upper, descent)
+        if blocking < 0 and size == k - 1:  # no bound touched: nothing to let go of
             return iteration + 1
-        level, scale = _gradient_at(w, g, M, x, free, quality < ILL_CONDITIONED, gradient)
+        level, scale = _gradient_at(w, g, M, x, free, ill, gradient)
         if blocking >= 0:
             x[blocking] = gamma if blocking == k - 1 else 0.0
             free[blocking] = False
@@ -126,40 +128,61 @@ def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: Fl
 
 
 @kernel
+def _split(free: BoolArray, M: FloatArray, index: IntArray) -> tuple[int, int]:
+    """List the free coordinates but one; give their number and that one, the flattest.
+
+    The flattest follows from the others because the sum is fixed.  Eliminating it, rather than bordering the system
+    with the constraint, needs no curvature along the constraint and adds the least to the others'.
+    """
+    last = -1
+    for j in range(free.shape[0]):
+        if free[j] and (last < 0 or M[j, j] < M[last, last]):
+            last = j
+    size = 0
+    for j in range(free.shape[0]):
+        if free[j] and j != last:
+            index[size] = j
+            size += 1
+    return size, last
+
+
+@kernel
 def _descend(
     x: FloatArray,
     gradient: FloatArray,
     gamma: float,
     index: IntArray,
     size: int,
+    last: int,
     upper: FloatArray,
-    ones: FloatArray,
     descent: FloatArray,
 ) -> tuple[float, int]:
     """Move `x` to the minimum over the free coordinates or to the first bound; give the step and that bound."""
-    last = x.shape[0] - 1
-    # Subtracting the mean gradient changes nothing (the sum is fixed) and saves digits.
-    mean = 0.0
     for i in range(size):
-        mean += gradient[index[i]]
-    mean /= size
-    for i in range(size):
-        descent[i] = mean - gradient[index[i]]
-        ones[i] = 1.0
-    solve_pair(upper, size, descent, ones)
-    tilt = descent[:size].sum() / ones[:size].sum()
+        descent[i] = gradient[last] - gradient[index[i]]
+    solve(upper, size, descent)
+    rest = 0.0
     step = 1.0
     blocking = -1
     for i in range(size):
-        j = index[i]
-        descent[i] -= tilt * ones[i]
-        if descent[i] < 0.0:
-            room = x[j] - (gamma if j == last else 0.0)
-            if room < -descent[i] * step:
-                step = room / -descent[i]
-                blocking = j
+        rest -= descent[i]
+        step, blocking = _shorten(x, gamma, index[i], descent[i], step, blocking)
+    step, blocking = _shorten(x, gamma, last, rest, step, blocking)
     for i in range(size):
         x[index[i]] += step * descent[i]
+    x[last] += step * rest
+    return step, blocking
+
+
+@kernel
+def _shorten(
+    x: FloatArray, gamma: float, j: int, move: float, step: float, blocking: int
+) -> tuple[float, int]:
+    """Shorten `step` so that x_j does not pass its bound."""
+    if move < 0.0:
+        room = max(x[j] - (gamma if j == x.shape[0] - 1 else 0.0), 0.0)
+        if room < -move * step:
+            return room / -move, j
     return step, blocking
 
 
@@ -172,27 +195,27 @@ def _refine(
     gamma: float,
     index: IntArray,
     size: int,
+    last: int,
     upper: FloatArray,
-    ones: FloatArray,
     descent: FloatArray,
 ) -> None:
     """Iterative refinement of a minimum over the free coordinates, with residuals in doubled precision."""
-    last = x.shape[0] - 1
     for _ in range(4):
-        shifted_gradient(w, g, M, x, index, size, index[0], descent)
+        shifted_gradient(w, g, M, x, index, size, last, descent)
         solve(upper, size, descent)
-        tilt = descent[:size].sum() / ones[:size].sum()
-        excess = x.sum() - 1.0
+        rest = 0.0
         largest = 0.0
         for i in range(size):
-            move = descent[i] - tilt * ones[i] + excess * ones[i] / ones[:size].sum()
-            descent[i] = move
-            bound = gamma if index[i] == last else 0.0
-            if not x[index[i]] - move >= bound:  # also when it is not a number
+            rest += descent[i]
+            largest = max(largest, abs(descent[i]))
+            bound = gamma if index[i] == x.shape[0] - 1 else 0.0
+            if not x[index[i]] - descent[i] >= bound:  # also when it is not a number
                 return
-            largest = max(largest, abs(move))
+        if not x[last] + rest >= (gamma if last == x.shape[0] - 1 else 0.0):
+            return
         for i in range(size):
             x[index[i]] -= descent[i]
+        x[last] += rest
         if largest < 1e-17:
             return
 

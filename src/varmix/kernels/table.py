@@ -27,7 +27,7 @@ def accumulate(ratios: AnyArray, target: FloatArray, cumulative: FloatArray, lar
         for j in range(columns):
             ratio = float(ratios[i, j])
             total[j] += ratio * mass
-            largest[j] = max(largest[j], ratio)
+            largest[j] = max(largest[j], ratio if mass > 0.0 else 0.0)
             cumulative[j, i] = total[j]
 
 
@@ -119,7 +119,8 @@ def store(
 ) -> int:
     """Store a block of probabilities or ratios as ratios; add its mass to `sums`; give the first bad row or -1.
 
-    Bad is an entry that is negative or not finite, or mass on an atom of target zero.  An empty target is uniform.
+    Bad is an entry that is negative or not finite, mass on an atom of target zero, or a ratio beyond float32.  An empty
+    target is uniform.
     """
     uniform = target.shape[0] == 0
     n = table.shape[0]
@@ -129,9 +130,10 @@ def store(
         to_mass = mass if given_ratios else 1.0
         for j in range(block.shape[1]):
             value = block[i, j]
-            if not (value >= 0.0 and value < math.inf) or (value > 0.0 and mass == 0.0):
+            ratio = value * to_ratio if value > 0.0 else 0.0
+            if not (value >= 0.0 and ratio < 1e38) or (value > 0.0 and mass == 0.0):
                 return i
-            table[start + i, j] = value * to_ratio if value > 0.0 else 0.0
+            table[start + i, j] = ratio
             sums[j] += value * to_mass
     return -1
 

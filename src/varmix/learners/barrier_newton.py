@@ -8,11 +8,11 @@ import numpy as np
 from varmix.arrays import FloatArray, as_count, as_fraction, as_positive
 from varmix.evidence import Evidence
 from varmix.kernels.learners import barrier_newton
-from varmix.learners.base import half_uniform
+from varmix.learners.base import checked, half_uniform
 
 
 class BarrierNewtonState(NamedTuple):
-    """The mixture, the relative curvature R, and the sums behind the mean cost s."""
+    """The mixture, the tempered curvature R, and the sums behind the mean cost s."""
 
     mixture: FloatArray
     curvature: FloatArray
@@ -26,14 +26,15 @@ class BarrierNewton:
 
     With g and f~ the gradient and value of the evidence at w_t, s the running mean of f~, and W = diag(w_t):
 
-        R_t     = R_{t-1} + 2 W g g' W / f~                  (the curvature of one sample, relative to w)
-        w_{t+1} = argmin <g, w> + 1/2 |w - w_t|^2  in the metric  W^-1 (beta R_t + eps s I) W^-1
+        R_t     = R_{t-1} + 2 W^(1/2) g g' W^(1/2) / f~      (the curvature of one sample, tempered)
+        w_{t+1} = argmin <g, w> + 1/2 |w - w_t|^2  in the metric  beta W^(-1/2) R_t W^(-1/2) + eps s W^-2
 
     over the restricted simplex (entries of W below 1e-3/k count as that).  Every term scales with the losses, so
     multiplying them changes nothing, and the defaults need no tuning.
 
-    The paper sums g g' itself.  That remembers the huge curvature of every bad mixture ever visited; relative to the
-    mixture it is of one size everywhere, and the learner recovers (docs/decisions/0002).
+    The paper sums g g' itself, which remembers for ever the huge curvature of every bad mixture it visits, and so
+    recovers slowly.  Tempered by the root of the mixture, old curvature fades as the mixture gets better
+    (docs/decisions/0002).
 
     Parameters
     ----------
@@ -59,25 +60,24 @@ class BarrierNewton:
     """
 
     gamma: float = 0.1
-    beta: float = 0.25
+    beta: float = 0.5
     eps: float | None = None
     window: int | None = None
     needs_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        as_fraction(self.gamma, "gamma")
-        as_positive(self.beta, "beta")
+        checked(self, gamma=as_fraction(self.gamma, "gamma"), beta=as_positive(self.beta, "beta"))
         if self.eps is not None:
-            as_positive(self.eps, "eps")
+            checked(self, eps=as_positive(self.eps, "eps"))
         if self.window is not None:
-            as_count(self.window, "window", least=2)
+            checked(self, window=as_count(self.window, "window", least=2))
 
     def init(self, k: int) -> BarrierNewtonState:
         """Start with half of the mass on the uniform component."""
         return BarrierNewtonState(half_uniform(k, self.gamma), np.zeros((k, k)), 0.0, 0.0)
 
     def step(self, state: BarrierNewtonState, evidence: Evidence) -> BarrierNewtonState:
-        """Take one Newton step; a round without any loss only counts towards s."""
+        """Take one Newton step; a round without any loss moves nothing, but counts towards s and the window."""
         k = len(state.mixture)
         mixture, curvature = np.empty(k), np.empty((k, k))
         decay = 1.0 if self.window is None else 1.0 - 1.0 / self.window

@@ -1,5 +1,6 @@
 """Learners: from evidence to the next mixture."""
 
+import math
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -41,6 +42,12 @@ class Learner(Protocol[S]):
         ...
 
 
+def checked(learner: object, **settings: float | int) -> None:
+    """Store checked settings in a frozen learner: as given they may be fractions, or numbers of other libraries."""
+    for name, value in settings.items():
+        object.__setattr__(learner, name, value)
+
+
 def even(k: int, gamma: float) -> FloatArray:
     """Give 1/k for every component, the paper's start, projected onto the restricted simplex."""
     return _start(np.full(as_count(k, "k"), 1.0 / k), gamma)
@@ -67,7 +74,7 @@ def save_state(state: HasMixture) -> State:
     return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in state._asdict().items()}
 
 
-def load_state(like: S, saved: State) -> S:
+def load_state(like: S, saved: State, gamma: float = 0.0) -> S:
     """Give the saved state of the learner whose first state is `like`, after checking that it fits."""
     fields = like._asdict()
     require(saved, set(fields), type(like).__name__)
@@ -75,12 +82,13 @@ def load_state(like: S, saved: State) -> S:
     for name, value in fields.items():
         if isinstance(value, np.ndarray):
             values[name] = restored(saved[name], value, name)
-        elif not isinstance(saved[name], (int, float)) or not np.isfinite(saved[name]):
+        elif not isinstance(saved[name], (int, float)) or not math.isfinite(saved[name]):
             raise ValueError(f"Saved {name} must be a finite number, got {saved[name]!r}: the checkpoint is damaged.")
         else:
             values[name] = type(value)(saved[name])
     loaded = type(like)(**values)
-    if loaded.mixture.min() < 0 or abs(loaded.mixture.sum() - 1) > 1e-9:
+    mixture = loaded.mixture
+    if mixture.min() < 0 or abs(mixture.sum() - 1) > 1e-9 or mixture[-1] < gamma:
         raise ValueError(f"The saved mixture {loaded.mixture} is not one: the checkpoint is damaged.")
     return loaded
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import as_mixture
+from varmix.arrays import as_count, as_mixture
 from varmix.evidence import Evidence
 from varmix.learners.base import MixtureState
 
@@ -28,11 +28,13 @@ class Fixed:
 
     def __post_init__(self) -> None:
         if self.mixture is not None:
-            object.__setattr__(self, "mixture", as_mixture(self.mixture))
+            object.__setattr__(self, "mixture", as_mixture(self.mixture, "mixture"))
 
     def init(self, k: int) -> MixtureState:
         """Start, and stay, at the given mixture."""
-        return MixtureState(np.full(k, 1.0 / k) if self.mixture is None else as_mixture(self.mixture, k))
+        if self.mixture is None:
+            return MixtureState(np.full(as_count(k, "k"), 1.0 / k))
+        return MixtureState(as_mixture(self.mixture, "mixture", k))
 
     def step(self, state: MixtureState, evidence: Evidence) -> MixtureState:
         """Learn nothing."""

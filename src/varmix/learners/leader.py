@@ -8,7 +8,7 @@ import numpy as np
 from varmix.arrays import FloatArray, as_count, as_fraction
 from varmix.evidence import Evidence
 from varmix.kernels.learners import leader
-from varmix.learners.base import half_uniform
+from varmix.learners.base import checked, half_uniform
 
 
 class LeaderState(NamedTuple):
@@ -51,9 +51,8 @@ class Leader:
     needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        as_fraction(self.gamma, "gamma")
-        as_count(self.window, "window")
-        as_count(self.steps, "steps")
+        checked(self, gamma=as_fraction(self.gamma, "gamma"))
+        checked(self, window=as_count(self.window, "window"), steps=as_count(self.steps, "steps"))
 
     def init(self, k: int) -> LeaderState:
         """Start with half of the mass on the uniform component and an empty window."""

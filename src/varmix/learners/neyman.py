@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from varmix.arrays import FloatArray, as_count, as_fraction, as_mixture
 from varmix.evidence import Evidence
+from varmix.learners.base import checked
 
 
 class NeymanState(NamedTuple):
@@ -24,7 +25,7 @@ class Neyman:
 
     For disjoint groups that is the best mixture, if the means are known.  Here they are moving averages over about
     `window` draws of each group, so groups that are rarely drawn are judged by few draws.  Groups not seen yet are
-    taken to be average.
+    taken to be average.  Rows count alike: give it draws, not a census under a target that varies inside groups.
 
     Parameters
     ----------
@@ -48,9 +49,8 @@ class Neyman:
     needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shares", as_mixture(self.shares))
-        as_fraction(self.gamma, "gamma")
-        as_count(self.window, "window", least=2)
+        object.__setattr__(self, "shares", as_mixture(self.shares, "shares"))
+        checked(self, gamma=as_fraction(self.gamma, "gamma"), window=as_count(self.window, "window", least=2))
 
     def init(self, k: int) -> NeymanState:
         """Start in proportion to the shares."""

@@ -8,7 +8,7 @@ import numpy as np
 from varmix.arrays import FloatArray, as_fraction, as_positive
 from varmix.evidence import Evidence
 from varmix.kernels.simplex import project_restricted, settle
-from varmix.learners.base import half_uniform
+from varmix.learners.base import checked, half_uniform
 
 DIAMETER = 2**0.5
 
@@ -45,9 +45,9 @@ class OGD:
     needs_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        as_fraction(self.gamma, "gamma")
+        checked(self, gamma=as_fraction(self.gamma, "gamma"))
         if self.step_size is not None:
-            as_positive(self.step_size, "step_size")
+            checked(self, step_size=as_positive(self.step_size, "step_size"))
 
     def init(self, k: int) -> OGDState:
         """Start with half of the mass on the uniform component."""
@@ -60,8 +60,8 @@ class OGD:
             return state
         # By hypot, and kept as a root, so that losses of any size neither overflow nor vanish when squared.
         length = float(np.hypot(state.length, np.hypot.reduce(g)))
-        step = DIAMETER / length if self.step_size is None else self.step_size
+        move = DIAMETER * (g / length) if self.step_size is None else self.step_size * g
         mixture = np.empty(len(g))
-        project_restricted(state.mixture - step * g, self.gamma, mixture)
+        project_restricted(state.mixture - move, self.gamma, mixture)
         settle(mixture, self.gamma)
         return OGDState(mixture, length)

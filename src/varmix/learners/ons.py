@@ -7,7 +7,7 @@ import numpy as np
 
 from varmix.arrays import FloatArray, as_count, as_fraction, as_positive
 from varmix.evidence import Evidence
-from varmix.learners.base import even
+from varmix.learners.base import checked, even
 from varmix.simplex import RestrictedSimplex
 
 
@@ -38,7 +38,7 @@ class ONS:
     steps
         Number of projected gradient steps.
     refactor
-        The inverse is computed afresh every so many rounds, because the formula drifts.
+        The inverse is computed afresh every so many rounds, and when it has drifted, because the formula does.
 
     Examples
     --------
@@ -56,11 +56,9 @@ class ONS:
     needs_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        as_fraction(self.gamma, "gamma")
-        as_positive(self.beta, "beta")
-        as_positive(self.eps, "eps")
-        as_count(self.steps, "steps")
-        as_count(self.refactor, "refactor")
+        checked(self, gamma=as_fraction(self.gamma, "gamma"), beta=as_positive(self.beta, "beta"))
+        checked(self, eps=as_positive(self.eps, "eps"), steps=as_count(self.steps, "steps"))
+        checked(self, refactor=as_count(self.refactor, "refactor"))
         if self.projection not in ("exact", "pgd"):
             raise ValueError(f"projection must be 'exact' or 'pgd', got {self.projection!r}.")
 
@@ -74,7 +72,13 @@ class ONS:
         simplex = RestrictedSimplex(self.gamma)
         w = state.mixture
         g = evidence.gradient(w)
-        H = state.hessian + np.outer(g, g)  # line 5
+        with np.errstate(over="ignore"):
+            H = state.hessian + np.outer(g, g)  # line 5
+        if not np.isfinite(H).all():
+            raise ValueError(
+                f"The losses are too large for ONS, whose H holds squared gradients: a gradient of {np.abs(g).max():.3g} "
+                f"overflows. Divide the losses by their scale, or use BarrierNewton, which has none."
+            )
         if self.projection == "exact":
             # Lines 6 and 7 as one program: (x - w')' H (x - w') with w' = w - H^-1 g / beta, without the inverse.
             return ONSState(simplex.step(w, g / self.beta, H), H, state.inverse, state.rounds + 1)
@@ -84,8 +88,16 @@ class ONS:
         return ONSState(mixture, H, inverse, state.rounds + 1)
 
     def _invert(self, state: ONSState, g: FloatArray, H: FloatArray) -> FloatArray:
-        if (state.rounds + 1) % self.refactor == 0:
+        updated = self._sherman_morrison(state.inverse, g)
+        with np.errstate(all="ignore"):
+            drift = np.abs(H @ (updated @ g) - g).max() / np.abs(g).max(initial=1e-300)
+        if (state.rounds + 1) % self.refactor == 0 or not drift < 1e-6:
             # The pseudo-inverse: beside huge losses eps I is lost to rounding and H is singular.
             return np.asarray(np.linalg.pinv(H, hermitian=True), dtype=np.float64)
-        column = state.inverse @ g
-        return np.asarray(state.inverse - np.outer(column, column) / (1.0 + g @ column))
+        return updated
+
+    @staticmethod
+    def _sherman_morrison(inverse: FloatArray, g: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            column = inverse @ g
+            return np.asarray(inverse - np.outer(column, column) / (1.0 + g @ column))
