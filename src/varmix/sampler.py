@@ -113,14 +113,14 @@ class Sampler:
             shares = self.components.lanes(mixture)
             lanes, allocation = self.allocate.assign(self._allocation, shares, m, self._uniforms)
             atoms, ratios = self.components.draw(lanes, self._uniforms)
-            if len(atoms) != m or ratios.shape != (m, len(mixture)):
-                raise ValueError(
-                    f"{self.components!r} drew {len(atoms)} atoms with ratios {ratios.shape} for {m} lanes; "
-                    f"expected ({m}, {len(mixture)}). Run varmix.testing.COMPONENT_CHECKS over it."
-                )
         except BaseException:  # a buffer that is empty, say: nothing has been drawn, so nothing may have changed
             self._uniforms.rewind(mark)
             raise
+        if len(atoms) != m or ratios.shape != (m, len(mixture)):
+            raise ValueError(
+                f"{self.components!r} drew {len(atoms)} atoms with ratios {ratios.shape} for {m} lanes; "
+                f"expected ({m}, {len(mixture)}). Run varmix.testing.COMPONENT_CHECKS over it."
+            )
         self._allocation = allocation
         return atoms, ratios
 
@@ -250,6 +250,6 @@ def _check_anchor(components: Components, learner: object) -> None:
         some = np.unique(np.linspace(0, components.space.n - 1, 16).astype(np.int64))
         if np.abs(components.ratios(some)[:, -1] - 1.0).max() > 1e-6:
             raise ValueError(
-                f"The last component of {components!r} must be the uniform law (or the target), which keeps every point "
-                f"drawable. Use varmix.vrm, or varmix.with_uniform(components)."
+                f"The last component of {components!r} must be the uniform law (or the target), which keeps every "
+                f"point drawable. Use varmix.vrm, or varmix.with_uniform(components)."
             )

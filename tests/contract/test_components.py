@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from families import FAMILIES, RESHUFFLED
 
+from families import FAMILIES, RESHUFFLED
 from varmix.testing import COMPONENT_CHECKS, check_draws_follow_the_mixture
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from families import LEARNERS
 
+from families import LEARNERS
 from varmix import Fixed
 from varmix.learners.base import MixtureState
 from varmix.testing import LEARNER_CHECKS

@@ -4,9 +4,9 @@ import sys
 
 import numpy as np
 import pytest
-from families import FAMILIES, LABELS, LEARNERS, RESHUFFLED
 
 import varmix
+from families import FAMILIES, LABELS, LEARNERS, RESHUFFLED
 from varmix import BarrierNewton, Fixed, Groups, Sampler
 from varmix.allocate import carried, independent, shared, stratified, systematic
 from varmix.testing import same
@@ -59,9 +59,7 @@ def test_saved_and_loaded_samplers_go_on_bit_for_bit_for_every_learner(name, tmp
 @pytest.mark.parametrize("allocate", [independent, stratified, systematic, shared, carried], ids=repr)
 def test_saved_and_loaded_samplers_go_on_bit_for_bit_for_every_allocation(allocate, tmp_path):
     make = RESHUFFLED["reshuffled"]
-    _same_after_loading(
-        lambda: Sampler(make(), BarrierNewton(), rng=3, allocate=allocate), tmp_path / "sampler.varmix"
-    )
+    _same_after_loading(lambda: Sampler(make(), BarrierNewton(), rng=3, allocate=allocate), tmp_path / "sampler.varmix")
 
 
 OTHER_PROCESS = """

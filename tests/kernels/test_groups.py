@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from varmix.kernels.groups import (
+    accumulate_groups,
     draw_cursor,
     draw_members,
     draw_weighted,
@@ -50,12 +51,23 @@ def test_weighted_members_are_drawn_by_the_target_inside_the_group():
     target = rng.gamma(0.3, size=len(CODES))
     target /= target.sum()
     lanes, u = groups_and_uniforms(500, 3)
-    atoms = np.empty(500, dtype=np.int64)
-    draw_weighted(lanes, u, START, MEMBERS, np.cumsum(target[MEMBERS]), atoms)
+    cumulative, atoms = np.empty(len(CODES)), np.empty(500, dtype=np.int64)
+    accumulate_groups(target, START, MEMBERS, cumulative)
+    draw_weighted(lanes, u, START, MEMBERS, cumulative, atoms)
     for g, v, atom in zip(lanes, u, atoms, strict=True):
         points = np.flatnonzero(CODES == g)
         law = np.cumsum(target[points]) / target[points].sum()
         assert atom == points[min(np.searchsorted(law, v, side="right"), len(points) - 1)]
+
+
+def test_running_sums_of_the_target_start_anew_in_every_group():
+    """A rare group beside a heavy one keeps its digits."""
+    target = np.where(CODES == 3, 1.0, 1e-18)
+    cumulative = np.empty(len(CODES))
+    accumulate_groups(target, START, MEMBERS, cumulative)
+    for g in range(4):
+        expected = np.cumsum(target[CODES == g])
+        np.testing.assert_allclose(cumulative[START[g] : START[g + 1]], expected, rtol=1e-14)
 
 
 def test_rows_of_groups_hold_inside_outside_and_the_anchor():

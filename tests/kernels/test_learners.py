@@ -24,10 +24,10 @@ def plain_newton(ratios, c, w, R, cost, weight, decay):
     d = ratios @ w
     f, g = np.mean(c / d), -(c / d**2) @ ratios / len(c)
     cost, weight = decay * cost + f, decay * weight + 1.0
-    R = decay * R + 2 * np.outer(w * g, w * g) / f
+    R = decay * R + 2 * np.outer(np.sqrt(w) * g, np.sqrt(w) * g) / f
     s = cost / weight
     inverse = np.diag(1 / np.maximum(w, 1e-3 / len(w)))
-    metric = inverse @ (BETA * R + EPS * s * np.eye(len(w))) @ inverse
+    metric = BETA * np.sqrt(inverse) @ R @ np.sqrt(inverse) + EPS * s * inverse**2
     return quadratic_program(w, g, metric, GAMMA), R, cost, weight
 
 

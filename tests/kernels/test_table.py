@@ -70,7 +70,9 @@ def test_every_atom_with_mass_is_drawn_from_its_jump_of_the_cumulative_sum(law):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=40).filter(any), st.lists(st.floats(0, 1 - 2.0**-53), max_size=5))
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=40).filter(any), st.lists(st.floats(0, 1 - 2.0**-53), max_size=5)
+)
 def test_atoms_without_mass_are_never_drawn(counts, uniforms):
     cumulative, guide = build(counts)
     for u in [*uniforms, *EDGES]:
@@ -142,9 +144,7 @@ def test_a_stratified_draw_in_one_call_is_the_calls_it_stands_for():
     table = Table(ratios, None)
     slots, u = rng.random((2, 40))
     atoms, rows, density, weights = np.empty(40, dtype=np.int64), np.empty((40, 4)), np.empty(40), np.empty(40)
-    draw_stratified(
-        w, slots, u, table.cumulative, table.guide, ratios, table.scale, atoms, rows, density, weights
-    )
+    draw_stratified(w, slots, u, table.cumulative, table.guide, ratios, table.scale, atoms, rows, density, weights)
     lanes, expected = np.empty(40, dtype=np.int64), (np.empty(40, dtype=np.int64), np.empty((40, 4)))
     spread(w, slots, lanes)
     draw_rows(lanes, u, table.cumulative, table.guide, ratios, table.scale, *expected)

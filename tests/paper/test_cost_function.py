@@ -38,7 +38,9 @@ FAMILIES = {
     "smoothed groups without anchor": lambda target: Groups(LABELS, smoothing=0.2, target=target),
     "distances": lambda target: with_uniform(distances(target)),
     "uniform": lambda target: Uniform(Points(N, target)),
-    "stack": lambda target: Stack(Groups(LABELS, smoothing=0.2, target=target), dense(target), Uniform(Points(N, target))),
+    "stack": lambda target: Stack(
+        Groups(LABELS, smoothing=0.2, target=target), dense(target), Uniform(Points(N, target))
+    ),
 }
 
 

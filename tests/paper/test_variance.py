@@ -40,7 +40,9 @@ def lanes_with_values(draw):
 @settings(max_examples=200, deadline=None)
 @given(lanes_with_values())
 def test_stratified_variance_is_never_above_independent(lanes):
-    assert variance_of_independent_slots(stratified, *lanes) <= variance_of_independent_slots(independent, *lanes) + 1e-12
+    assert (
+        variance_of_independent_slots(stratified, *lanes) <= variance_of_independent_slots(independent, *lanes) + 1e-12
+    )
 
 
 def test_stratified_variance_is_well_below_independent_where_lanes_differ():

@@ -144,9 +144,21 @@ REFUSED = {
     "a cost at another length": (lambda: Evidence([[1.0, 1.0]], [1.0]).value(np.ones(5)), ValueError, r"shape \(2,\)"),
     "a hopeless row": (lambda: best_mixture(Evidence([[0.0, 0.0]], [1.0])), ValueError, "No mixture has a finite cost"),
     "a negative tolerance": (lambda: best_mixture(Evidence([[1.0]], [1.0]), tolerance=-1.0), ValueError, "above zero"),
-    "regret of a mixture that missed": (lambda: regret(np.eye(2), np.ones((1, 2)), [[1.0, 0.0]]), ValueError, "infinite"),
-    "regret of negative mixtures": (lambda: regret(np.eye(2), np.ones((1, 2)), [[2.0, -1.0]]), ValueError, "not negative"),
-    "regret of other shapes": (lambda: regret(np.ones((3, 2)), np.ones((5, 4)), np.ones((5, 2))), ValueError, "squares"),
+    "regret of a mixture that missed": (
+        lambda: regret(np.eye(2), np.ones((1, 2)), [[1.0, 0.0]]),
+        ValueError,
+        "infinite",
+    ),
+    "regret of negative mixtures": (
+        lambda: regret(np.eye(2), np.ones((1, 2)), [[2.0, -1.0]]),
+        ValueError,
+        "not negative",
+    ),
+    "regret of other shapes": (
+        lambda: regret(np.ones((3, 2)), np.ones((5, 4)), np.ones((5, 2))),
+        ValueError,
+        "squares",
+    ),
     "hindsight beyond one": (lambda: best_mixture(Evidence([[1.0]], [1.0]), gamma=2.0), ValueError, r"\[0, 1\]"),
     "no rounds": (lambda: full_information(1, 3), ValueError, "at least 2"),
     "a largest gamma above one": (lambda: full_information(100, 3, largest_gamma=5.0), ValueError, r"\(0, 1\]"),
@@ -171,7 +183,7 @@ REFUSED = {
     "a negative seed": (lambda: varmix.uniform(3, rng=-1), ValueError, "at least 0"),
     "a word for a seed": (lambda: varmix.uniform(3, rng="now"), TypeError, "numpy.random.Generator or None"),
     "the old random state": (
-        lambda: varmix.uniform(3, rng=np.random.RandomState(0)),  # noqa: NPY002
+        lambda: varmix.uniform(3, rng=np.random.RandomState(0)),
         TypeError,
         "numpy.random.Generator or None",
     ),

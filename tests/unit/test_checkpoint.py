@@ -83,7 +83,9 @@ def test_other_formats_are_refused(path):
 
 DAMAGE = {
     "no header": lambda arrays, metadata: metadata.pop("state"),
-    "another header": lambda arrays, metadata: metadata.update(state=metadata["state"].replace('"serial": 10', '"serial": 11')),
+    "another header": lambda arrays, metadata: metadata.update(
+        state=metadata["state"].replace('"serial": 10', '"serial": 11')
+    ),
     "a missing array": lambda arrays, metadata: arrays.pop("/learner/mixture"),
     "another number": lambda arrays, metadata: arrays["/learner/mixture"].__setitem__(0, 0.123),
     "no checksum": lambda arrays, metadata: metadata.pop("sha256"),
@@ -101,7 +103,7 @@ def test_a_changed_byte_anywhere_is_noticed(path):
     rng = np.random.default_rng(0)
     for place in rng.integers(len(content), size=60):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1 << int(rng.integers(8))]) + content[place + 1 :])
-        with pytest.raises(ValueError, match="damaged|truncated|not a varmix|format"):
+        with pytest.raises(ValueError, match=r"damaged|truncated|not a varmix|format"):
             checkpoint.read(path)
 
 
@@ -114,6 +116,7 @@ def _with(path_in_state, value):
             del state[name]
         else:
             state[name] = value
+
     return change
 
 

@@ -102,7 +102,7 @@ def make_losses(
         return np.where((rng.random(n) < 0.02) & (B > 0.3), 1.0, 1e-3)
 
     def shrinking(t: int, density: FloatArray) -> FloatArray:
-        return B * rng.random(n) / np.sqrt(1 + t / 10)
+        return np.asarray(B * rng.random(n) / np.sqrt(1 + t / 10))
 
     families = (stationary, switching, adaptive, rare, shrinking)
     return {family.__name__: family for family in families}[problem.losses]

@@ -14,8 +14,8 @@ def factor(M: FloatArray, index: IntArray, size: int, last: int, force: float, u
     """Write U with U'U = D' M D, where D moves the coordinates `index` against `last`, so that their sum is kept.
 
     Gives the smallest pivot over its diagonal entry.  A singular direction gets the smallest pivot that is not rounding
-    (nor so small that `force` over it overflows) and is cut off from the others: steps along it are long, and the bounds
-    of the simplex stop them.  The diagonal of `upper` holds the inverses of U's: divisions are slow.
+    (nor so small that `force` over it overflows) and is cut off from the others: steps along it are long, and the
+    bounds of the simplex stop them.  The diagonal of `upper` holds the inverses of U's: divisions are slow.
     """
     corner = M[last, last]
     for i in range(size):

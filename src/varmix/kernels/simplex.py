@@ -175,9 +175,7 @@ def _descend(
 
 
 @kernel
-def _shorten(
-    x: FloatArray, gamma: float, j: int, move: float, step: float, blocking: int
-) -> tuple[float, int]:
+def _shorten(x: FloatArray, gamma: float, j: int, move: float, step: float, blocking: int) -> tuple[float, int]:
     """Shorten `step` so that x_j does not pass its bound."""
     if move < 0.0:
         room = max(x[j] - (gamma if j == x.shape[0] - 1 else 0.0), 0.0)

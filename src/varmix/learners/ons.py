@@ -76,7 +76,7 @@ class ONS:
             H = state.hessian + np.outer(g, g)  # line 5
         if not np.isfinite(H).all():
             raise ValueError(
-                f"The losses are too large for ONS, whose H holds squared gradients: a gradient of {np.abs(g).max():.3g} "
+                f"The losses are too large for ONS, whose H holds squared gradients: one of {np.abs(g).max():.3g} "
                 f"overflows. Divide the losses by their scale, or use BarrierNewton, which has none."
             )
         if self.projection == "exact":

@@ -1,0 +1,76 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from varmix.experiments import regret
+from varmix.experiments.regret import Problem, grid, make_bounds, make_losses, make_ratios, play, summarise
+
+BASE = Problem(k=5, c=10.0, mixtures="hot", losses="stationary", rounds=3000, seed=900)
+
+
+@pytest.mark.parametrize("mixtures", ["blob", "hot", "rand"])
+@pytest.mark.parametrize("c", [1.5, 10.0, 50.0])
+def test_ratios_are_laws_and_keep_to_c(mixtures, c):
+    ratios = make_ratios(replace(BASE, mixtures=mixtures, c=c), np.random.default_rng(0))
+    assert ratios.shape == (500, 4)
+    assert ratios.mean(axis=0) == pytest.approx(1)
+    if mixtures != "blob":
+        assert ratios.max() <= c * 1.05
+
+
+@pytest.mark.parametrize("losses", ["stationary", "switching", "adaptive", "rare", "shrinking"])
+def test_squared_losses_are_bounded_by_one(losses):
+    rng = np.random.default_rng(0)
+    ratios = make_ratios(BASE, rng)
+    squares = make_losses(replace(BASE, losses=losses), ratios, rng)
+    density = np.linspace(0.1, 2, 500)
+    for t in (0, 700, 2999):
+        assert squares(t, density).min() >= 0
+        assert squares(t, density).max() <= 1
+    if losses == "adaptive":
+        assert (squares(0, density)[:25] == 1).all()
+        assert squares(0, density)[25:].max() <= 0.05
+
+
+def test_bounds_lie_in_the_unit_interval():
+    bounds = make_bounds(make_ratios(BASE, np.random.default_rng(0)), np.random.default_rng(1))
+    assert bounds.min() > 0
+    assert bounds.max() == 1
+
+
+@pytest.mark.parametrize("losses", ["stationary", "switching", "adaptive", "rare", "shrinking"])
+def test_the_defaults_need_no_tuning(losses):
+    costs = [play(replace(BASE, k=k, mixtures=m, losses=losses)) for k in (3, 9) for m in ("blob", "hot", "rand")]
+    summary = summarise(costs)
+    assert summary.geometric <= 1.15
+    assert summary.uniform_worst <= 1.25
+
+
+def test_the_restriction_bounds_every_run_by_uniform_over_gamma():
+    costs = play(replace(BASE, losses="adaptive", rounds=300))
+    assert costs.best <= costs.uniform * (1 + 1e-9)
+    assert costs.paid <= costs.uniform / 0.1
+
+
+@pytest.mark.parametrize("k", [2, 7])
+def test_full_information_stays_below_a_twentieth_of_theorem_1(k):
+    share = regret.theorem_1_share(replace(BASE, k=k, rounds=500))
+    assert 0 <= share <= 0.05
+
+
+def test_the_grid_has_every_problem_once():
+    problems = list(grid(100))
+    assert len(set(problems)) == len(problems) == 4 * 5 * (1 + 3 + 3)
+
+
+def test_the_command_prints_a_table_and_writes_json(tmp_path, capsys):
+    out = tmp_path / "regret.json"
+    regret.main(["--quick", "--jobs", "1", "--out", str(out)])
+    printed = capsys.readouterr().out
+    assert "C/F geometric" in printed
+    assert "of the bound" in printed
+    rows = json.loads(out.read_text())
+    assert len(rows) == 30
+    assert rows[0]["paid"] > 0
