@@ -21,7 +21,7 @@ def random_mixture(rng, k, gamma, *, on_bounds=False):
 
 
 def random_metric(rng, k, condition):
-    """Give a symmetric matrix with random eigenvectors and eigenvalues evenly spaced (in logs) from 1 to 1 / condition."""
+    """Give a symmetric matrix with random eigenvectors, and eigenvalues from 1 to 1 / condition at even ratios."""
     vectors = np.linalg.qr(rng.normal(size=(k, k)))[0]
     H = (vectors * np.geomspace(1.0, 1.0 / condition, k)) @ vectors.T
     return (H + H.T) / 2

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from helpers import random_mixture, random_ratios
 
+from helpers import random_mixture, random_ratios
 from varmix.kernels.cost import coefficients, hessian, value_and_gradient, weigh
 
 

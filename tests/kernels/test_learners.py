@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from helpers import quadratic_program, random_mixture, random_ratios
 
+from helpers import quadratic_program, random_mixture, random_ratios
 from varmix.kernels.learners import barrier_newton, leader
 
 BETA, EPS, GAMMA = 0.25, 3.0, 0.1
@@ -26,8 +26,11 @@ def plain_newton(ratios, c, w, R, cost, weight, decay):
     cost, weight = decay * cost + f, decay * weight + 1.0
     R = decay * R + 2 * np.outer(np.sqrt(w) * g, np.sqrt(w) * g) / f
     s = cost / weight
-    inverse = np.diag(1 / np.maximum(w, 1e-3 / len(w)))
-    metric = BETA * np.sqrt(inverse) @ R @ np.sqrt(inverse) + EPS * s * inverse**2
+    k = len(w)
+    inverse = np.diag(1 / np.maximum(w, 1e-3 / k))
+    B = np.eye(k)
+    B[:-1, :-1] -= (k - 2) / (k - 1) ** 2
+    metric = BETA * np.sqrt(inverse) @ R @ np.sqrt(inverse) + EPS * s * inverse @ B @ inverse
     return quadratic_program(w, g, metric, GAMMA), R, cost, weight
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from helpers import random_metric
 
+from helpers import random_metric
 from varmix.kernels.linear import factor, solve
 
 

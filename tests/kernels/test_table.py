@@ -79,6 +79,14 @@ def test_atoms_without_mass_are_never_drawn(counts, uniforms):
         assert counts[look_up(cumulative, guide, 0, u)] > 0
 
 
+def test_atoms_without_mass_behind_the_last_one_are_not_drawn_whatever_the_rounding():
+    """49 * (1 / 49) is below one in doubles, and the largest uniform is above it."""
+    assert 49.0 * (1.0 / 49.0) < 1.0
+    for total in range(1, 200):
+        table = Table(np.array([[2.0 * total], [0.0]]), None)
+        assert look_up(table.cumulative, table.guide, 0, 1 - 2.0**-53) == 0
+
+
 def dense(seed=0, n=50, k=3, target=None):
     rng = np.random.default_rng(seed)
     ratios = rng.gamma(0.5, size=(n, k))

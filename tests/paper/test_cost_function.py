@@ -1,12 +1,12 @@
-"""Section 2 and Equation (mod-loss): importance weights and estimates are unbiased, by summing over all that can happen."""
+"""Section 2 and Equation (mod-loss): weights and estimates are unbiased, by summing over all that can happen."""
 
 import numpy as np
 import pytest
-from helpers import atom_probabilities, lane_probabilities, mixtures, problems, random_mixture, target_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import varmix
+from helpers import atom_probabilities, lane_probabilities, mixtures, problems, random_mixture, target_of
 from varmix import Dense, Distances, Evidence, Groups, Points, Stack, Uniform, with_uniform
 from varmix.allocate import independent, shared, stratified, systematic
 

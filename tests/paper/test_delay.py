@@ -5,9 +5,9 @@ The evidence of a draw is evaluated at the present mixture with the density of t
 
 import numpy as np
 import pytest
-from helpers import cost, random_ratios
 
 import varmix
+from helpers import cost, random_ratios
 from varmix import BarrierNewton, Dense, Evidence
 from varmix.draw import seal
 from varmix.hindsight import best_mixture

@@ -6,11 +6,11 @@ exp-concavity, Lemma 3 and Theorem 4 are the regret with full information, Lemma
 
 import numpy as np
 import pytest
-from helpers import mixtures, problems, quadratic_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import varmix
+from helpers import mixtures, problems, quadratic_program
 from varmix import Evidence, RestrictedSimplex
 from varmix.hindsight import best_mixture, regret
 from varmix.theory import full_information, partial_information, theorem_1_bound

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from helpers import random_ratios
 
 import varmix
+from helpers import random_ratios
 from varmix import OGD, BarrierNewton, Dense, Groups
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers import Constant, lane_probabilities, pieces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers import Constant, lane_probabilities, pieces
 from varmix.allocate import independent, shared, stratified, systematic
 
 

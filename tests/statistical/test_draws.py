@@ -5,10 +5,10 @@ Fixed seeds; z < 3.9 is a chi-square test at about 1e-4.  Wrong samplers must fa
 
 import numpy as np
 import pytest
-from families import FAMILIES, N, TARGET, probabilities
-from helpers import random_mixture, target_of
 
 import varmix
+from families import FAMILIES, TARGET, N, probabilities
+from helpers import random_mixture, target_of
 from varmix import Dense, Fixed, Groups, Sampler, with_uniform
 from varmix.allocate import independent, shared, stratified, systematic
 from varmix.components import Family

@@ -42,7 +42,7 @@ def test_presets_draw_what_they_say():
 
 def test_objects_say_what_they_are():
     assert repr(varmix.vrm(varmix.Groups([0, 1]))) == (
-        "Sampler(Groups(n=2, k=3), BarrierNewton(gamma=0.1, beta=0.5, eps=None, window=None), allocate=stratified)"
+        "Sampler(Groups(n=2, k=3), BarrierNewton(gamma=0.1, beta=0.25, eps=None, window=None), allocate=stratified)"
     )
     assert repr(varmix.Subsets(5, 2)) == "Subsets(5, 2)"
     assert repr(varmix.RestrictedSimplex(0.5)) == "RestrictedSimplex(gamma=0.5)"

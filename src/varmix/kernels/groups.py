@@ -30,7 +30,7 @@ def draw_members(lanes: IntArray, uniforms: FloatArray, start: IntArray, members
 
 @kernel
 def accumulate_groups(target: FloatArray, start: IntArray, members: AnyArray, cumulative: FloatArray) -> None:
-    """Write the running sums of the target over the members, from zero in every group, so that small ones keep digits."""
+    """Write the running sums of the target over the members, afresh in every group: small ones keep their digits."""
     for g in range(start.shape[0] - 1):
         total = 0.0
         for i in range(start[g], start[g + 1]):

@@ -51,9 +51,22 @@ def barrier_newton(
             part = beta * unit * root[i]
             for j in range(k):
                 metric[i, j] = part * curvature[i, j] * root[j]
-            metric[i, i] += eps * root[i] ** 4
+        _add_barrier(root, eps, metric)
         metric_step(old, gradient, metric, gamma, mixture)
     return total, weight
+
+
+@kernel
+def _add_barrier(root: FloatArray, eps: float, metric: FloatArray) -> None:
+    """Add eps W^-1 B W^-1, given W^(-1/2): B is the identity, less what k - 1 barriers moved together add to one."""
+    k = root.shape[0]
+    together = eps * (k - 2) / (k - 1) ** 2
+    for i in range(k):
+        metric[i, i] += eps * root[i] ** 4
+    for i in range(k - 1):
+        part = together * root[i] * root[i]
+        for j in range(k - 1):
+            metric[i, j] -= part * (root[j] * root[j])
 
 
 @kernel

@@ -13,7 +13,8 @@ SINGULAR = 1e-15
 def factor(M: FloatArray, index: IntArray, size: int, last: int, force: float, upper: FloatArray) -> float:
     """Write U with U'U = D' M D, where D moves the coordinates `index` against `last`, so that their sum is kept.
 
-    Gives the smallest pivot over its diagonal entry.  A singular direction gets the smallest pivot that is not rounding
+    Gives the product of the pivots that are small beside their diagonal entries: how many digits are lost, which may
+    happen little by little.  A singular direction gets the smallest pivot that is not rounding
     (nor so small that `force` over it overflows) and is cut off from the others: steps along it are long, and the
     bounds of the simplex stop them.  The diagonal of `upper` holds the inverses of U's: divisions are slow.
     """
@@ -30,7 +31,9 @@ def factor(M: FloatArray, index: IntArray, size: int, last: int, force: float, u
         if not pivot > SINGULAR * size * diagonal:
             pivot = max(SINGULAR * size * diagonal, 1e-30 * force, 1e-300)
             upper[i, i + 1 : size] = 0.0
-        quality = min(quality, pivot / diagonal if diagonal > 0.0 else 0.0)
+        ratio = pivot / diagonal if diagonal > 0.0 else 0.0
+        if ratio < 0.1:
+            quality *= ratio
         inverse = 1.0 / math.sqrt(pivot)
         upper[i, i] = inverse
         for j in range(i + 1, size):

@@ -9,7 +9,7 @@ from varmix.kernels.extended import shifted_gradient
 from varmix.kernels.jit import kernel
 from varmix.kernels.linear import factor, solve
 
-# A factor with a pivot this small against its diagonal entry has lost half of the digits of a double.
+# A factor of this quality has lost half of the digits of a double.
 ILL_CONDITIONED = 1e-8
 
 
@@ -265,9 +265,12 @@ def projected_descent(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float,
     k = w.shape[0]
     x[:] = w
     norm = 0.0
+    total = np.abs(g).sum()
     for i in range(k):
-        norm = max(norm, np.abs(M[i]).sum())
-    if not (norm > 0.0 and math.isfinite(norm) and math.isfinite(np.abs(g).sum())):
+        row = np.abs(M[i]).sum()
+        norm = max(norm, row)
+        total += row
+    if not (norm > 0.0 and math.isfinite(total)):
         return
     moved = np.empty(k)
     for _ in range(steps):

@@ -27,10 +27,11 @@ class BarrierNewton:
     With g and f~ the gradient and value of the evidence at w_t, s the running mean of f~, and W = diag(w_t):
 
         R_t     = R_{t-1} + 2 W^(1/2) g g' W^(1/2) / f~      (the curvature of one sample, tempered)
-        w_{t+1} = argmin <g, w> + 1/2 |w - w_t|^2  in the metric  beta W^(-1/2) R_t W^(-1/2) + eps s W^-2
+        w_{t+1} = argmin <g, w> + 1/2 |w - w_t|^2  in the metric  beta W^(-1/2) R_t W^(-1/2) + eps s W^-1 B W^-1
 
-    over the restricted simplex (entries of W below 1e-3/k count as that).  Every term scales with the losses, so
-    multiplying them changes nothing, and the defaults need no tuning.
+    over the restricted simplex (entries of W below 1e-3/k count as that).  B is the identity, except that the k - 1
+    components before the anchor count as one when they move together, `(k - 2) / (k - 1)^2` less in their block.  Every
+    term scales with the losses, so multiplying them changes nothing, and the defaults need no tuning.
 
     The paper sums g g' itself, which remembers for ever the huge curvature of every bad mixture it visits, and so
     recovers slowly.  Tempered by the root of the mixture, old curvature fades as the mixture gets better
@@ -43,7 +44,7 @@ class BarrierNewton:
     beta
         Weight of the curvature.
     eps
-        Weight of the barrier; None is 20 / sqrt(k), because k barriers together resist k times as much.
+        Weight of the barrier; None is 40 / sqrt(k), because each of many components meets few of the rounds.
     window
         Forget R and s over about so many rounds; None remembers all.  For training whose gradients shrink by
         decades; rare events pay for it.
@@ -60,7 +61,7 @@ class BarrierNewton:
     """
 
     gamma: float = 0.1
-    beta: float = 0.5
+    beta: float = 0.25
     eps: float | None = None
     window: int | None = None
     needs_rows: ClassVar[bool] = False
@@ -90,7 +91,7 @@ class BarrierNewton:
             state.weight,
             self.gamma,
             self.beta,
-            20.0 / k**0.5 if self.eps is None else self.eps,
+            40.0 / k**0.5 if self.eps is None else self.eps,
             decay,
             mixture,
             curvature,
