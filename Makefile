@@ -16,7 +16,7 @@ run: $(VENV)/.ready-run
 	$(BIN)/python -m varmix.experiments.blobs
 
 test: $(VENV)/.ready-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 check: $(VENV)/.ready-check
 	$(BIN)/ruff format --check .

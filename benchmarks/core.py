@@ -125,6 +125,27 @@ def metric_steps() -> dict[str, float]:
     return times
 
 
+def long_run(rounds: int = 1_000_000) -> dict[str, float]:
+    """A million rounds on the blobs, one draw each: what rounding has left of the simplex."""
+    blob = np.arange(10_000) * 6 // 10_000
+    sampler, gamma = varmix.vrm(varmix.Groups(blob), rng=0), 0.1
+    active, rng = np.isin(blob, (2, 3)), np.random.default_rng(0)
+    worst_sum, least_anchor = 0.0, 1.0
+    start = time.perf_counter()
+    for uniforms in rng.random((rounds // 1000, 1000, 1)):
+        for u in uniforms:
+            draw = sampler.draw(1)
+            sampler.update(draw, u * active[draw.indices])
+        mixture = sampler.mixture
+        worst_sum, least_anchor = max(worst_sum, abs(mixture.sum() - 1)), min(least_anchor, mixture[-1])
+    each = (time.perf_counter() - start) / rounds
+    print(
+        f"{rounds:,} rounds on the blobs: finite {np.isfinite(sampler.mixture).all()}, sum off by {worst_sum:.1e}, "
+        f"anchor at least {least_anchor:.6f} (gamma {gamma}), {1e6 * each:.1f} us a round with the loop around it"
+    )
+    return {"sum off by": worst_sum, "least anchor": least_anchor}
+
+
 HUGE = """
 import resource, sys, time
 import numpy as np, varmix
@@ -203,6 +224,7 @@ def main() -> None:
         "speed": speed(),
         "building": building(),
         "metric step us": metric_steps(),
+        "million rounds": long_run(),
         "start-up": start_up(),
         "huge groups": huge_groups(),
     }

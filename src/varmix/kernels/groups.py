@@ -84,6 +84,16 @@ def round_key(seed: np.uint64, group: int, turn: int) -> np.uint64:
 
 
 @kernel
+def advance(order: AnyArray, first: int, size: int, key: np.uint64, here: int) -> int:
+    """Swap the point that comes at place `here` of a group's shuffled order into that place, and give it."""
+    other = first + swap_target(key, here, size)
+    chosen = order[other]
+    order[other] = order[first + here]
+    order[first + here] = chosen
+    return int(chosen)
+
+
+@kernel
 def draw_cursor(
     lanes: IntArray,
     seed: np.uint64,
@@ -106,13 +116,8 @@ def draw_cursor(
             position[g] = 0
             turn[g] += 1
             order[first : first + size] = members[first : first + size]
-        here = position[g]
-        other = swap_target(round_key(seed, g, turn[g]), here, size)
-        chosen = order[first + other]
-        order[first + other] = order[first + here]
-        order[first + here] = chosen
-        atoms[r] = chosen
-        position[g] = here + 1
+        atoms[r] = advance(order, first, size, round_key(seed, g, turn[g]), position[g])
+        position[g] += 1
 
 
 @kernel
@@ -131,10 +136,7 @@ def replay_cursors(
         size = start[g + 1] - first
         key = round_key(seed, g, turn[g])
         for here in range(min(position[g], size)):
-            other = swap_target(key, here, size)
-            chosen = order[first + other]
-            order[first + other] = order[first + here]
-            order[first + here] = chosen
+            advance(order, first, size, key, here)
 
 
 @kernel
