@@ -38,14 +38,14 @@ def cost(ratios, norms, w):
     return float(np.mean(norms**2 / (ratios @ w)))
 
 
-def quadratic_program(w, g, H, gamma):
-    """Give argmin <g, x> + 1/2 (x - w)' H (x - w) over the restricted simplex, by an interior-point solver.
+def quadratic_program(w, g, H, gamma, lower=0.0):
+    """Give argmin <g, x> + 1/2 (x - w)' H (x - w) over the restricted simplex (and x >= lower), by another solver.
 
     `w` need not be feasible.  The solver's gap of 1e-13 still leaves errors of its root, so its answer is polished on
     the bounds it found active.
     """
     k = len(w)
-    bounds = np.append(np.zeros(k - 1), gamma)
+    bounds = np.maximum(np.append(np.zeros(k - 1), gamma), lower)
     scale = max(np.abs(g).max(), np.abs(H).max())
     settings = clarabel.DefaultSettings()
     settings.verbose = False

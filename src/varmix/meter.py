@@ -6,12 +6,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import as_count, as_number
+from varmix.arrays import FloatArray, as_count, as_floats
 from varmix.draw import Draw
 from varmix.evidence import Evidence
 
 CONFIDENT = 1.959963984540054  # standard deviations on either side of a 95 % interval
-KEEP, DOUBT = 1.5, 1.25  # gains from and below which reshuffling was never beaten, and never lost to
+# Gains below which plain shuffling is the better choice, and from which it was never significantly better: measured for
+# reshuffled groups, and for draws with replacement, which have to make up for what shuffling gives for nothing.
+RESHUFFLED, REPLACED = (1.25, 1.5), (1.25, 3.5)
+QUIET = 0.1  # noise below which less of it hardly shows
 
 
 class Interval(NamedTuple):
@@ -31,8 +34,11 @@ class GainMeter:
     With r = 1 / density, whatever the reweighting, the mean of r l^2 over draws estimates the second moment that
     uniform sampling would have had, and the mean of r^2 l^2 the one that the mixture has.  Their ratio is the
     **gain** G.  It is an upper estimate of the speed-up: for convex problems with reshuffled groups the excess loss
-    fell by about 0.8 G, but where the noise is not what limits progress a large gain changes nothing.  For that, give
-    the norm of each batch's weighted mean gradient: the meter then shows the noise, `tr Cov / (b |gradient|^2)`.
+    fell by about 0.8 G, but where noise is not what limits progress a large gain changes nothing.
+
+    For that, give each batch's weighted mean gradient as well.  The meter then estimates the **noise** of that mean,
+    `tr Cov(mean) / |gradient|^2` (`tr Cov / (b |gradient|^2)` for independent draws): successive means have the
+    gradient in common and nothing else, so their inner product estimates its square under any allocation.
 
     Batches are the unit of the confidence interval (delta method for a ratio of means).  Give it draws: a census has no
     sampling to measure.
@@ -41,6 +47,8 @@ class GainMeter:
     ----------
     window
         Forget over about so many batches; None measures the whole run.
+    reshuffled
+        Whether the draws come from groups without replacement; the verdict asks more of draws with replacement.
 
     Examples
     --------
@@ -55,45 +63,54 @@ class GainMeter:
     True
     """
 
-    def __init__(self, window: int | None = None) -> None:
+    def __init__(self, window: int | None = None, *, reshuffled: bool = False) -> None:
         self._decay = 1.0 if window is None else 1.0 - 1.0 / as_count(window, "window", least=2)
+        self._doubt, self._keep = RESHUFFLED if reshuffled else REPLACED
         self.batches = 0
         self.draws = 0
         self.largest_weight = 0.0
-        self._weight = np.zeros(2)  # of the batches, and squared
         self._unit = 0.0  # of second moments: the largest seen, so that their squares neither overflow nor vanish
-        self._moments = np.zeros(5)  # of a = mean(r l^2), b = mean(r^2 l^2): a, b, aa, ab, bb
+        self._counts = np.zeros(2)  # batches, and the sum of their squared shares when some are forgotten
         self._spread = np.zeros(2)  # r, r^2
-        self._gradient = np.zeros(3)  # batches, |mean gradient|^2 corrected for noise, batch size
+        self._moments = np.zeros(5)  # of a = mean(r l^2), b = mean(r^2 l^2): a, b, aa, ab, bb
+        self._pairs = np.zeros(5)  # of successive mean gradients: number, inner products, squares, a / m, 1 / m
+        self._previous: FloatArray | None = None
 
-    def update(self, draw: Draw, norms: ArrayLike, *, gradient_norm: float | None = None) -> None:
-        """Take in a batch; `gradient_norm` is the norm of its weighted mean gradient, if known."""
+    def update(self, draw: Draw, norms: ArrayLike, *, gradient: ArrayLike | None = None) -> None:
+        """Take in a batch; `gradient` is its weighted mean gradient, the mean of weight times gradient, if known."""
         evidence = Evidence.from_draw(draw, norms)  # checks the norms
+        mean = None if gradient is None else self._checked(gradient)
         r, m = 1.0 / draw.density, len(draw)
-        uniform = float(evidence.coefficients.mean())
-        mixture = float((evidence.coefficients * r).mean())
-        squared = None if gradient_norm is None else _square(gradient_norm)
-        self._rescale(max(uniform, mixture, squared or 0.0))
-        unit = self._unit or 1.0
-        a, b = uniform / unit, mixture / unit
+        uniform, mixture = float(evidence.coefficients.mean()), float((evidence.coefficients * r).mean())
+        self._rescale(max(uniform, mixture))
         self.batches += 1
         self.draws += m
         self.largest_weight = max(self.largest_weight, float(r.max()))
-        self._weight *= self._decay, self._decay**2
-        self._weight += 1.0
-        for sums in (self._moments, self._spread, self._gradient):
+        for sums in (self._counts, self._spread, self._moments, self._pairs):
             sums *= self._decay
-        self._moments += a, b, a * a, a * b, b * b
+        self._counts += 1.0, 1.0 - (1.0 - self._decay) * self._counts[1]
         self._spread += r.mean(), (r * r).mean()
-        if squared is not None and m > 1:
-            # E|mean gradient|^2 = |gradient|^2 (1 - 1/m) + second moment / m
-            self._gradient += 1.0, (squared / unit - b / m) * m / (m - 1), m
+        a, b = uniform / (self._unit or 1.0), mixture / (self._unit or 1.0)
+        self._moments += a, b, a * a, a * b, b * b
+        if mean is not None and self._previous is not None and self._unit:
+            last, this = self._previous / math.sqrt(self._unit), mean / math.sqrt(self._unit)
+            squares = float(last @ last + this @ this) / 2
+            self._pairs += 1.0, float(last @ this), squares, a / m, 1 / m
+        self._previous = mean
+
+    def _checked(self, gradient: ArrayLike) -> FloatArray:
+        mean = as_floats(gradient, "gradient").ravel().copy()
+        if self._previous is not None and self._previous.shape != mean.shape:
+            raise ValueError(f"gradient had {len(self._previous)} entries before and has {len(mean)} now.")
+        if not np.abs(mean).max(initial=0.0) <= 1e120:  # also when it is not a number
+            raise ValueError("gradient must be finite, with entries below about 1e120. Skip batches that diverged.")
+        return mean
 
     def _rescale(self, size: float) -> None:
         if size > self._unit:
             factor = self._unit / size
             self._moments *= [factor, factor, factor**2, factor**2, factor**2]
-            self._gradient[1] *= factor
+            self._pairs *= [1.0, factor, factor, factor, 1.0]
             self._unit = size
 
     @property
@@ -101,12 +118,12 @@ class GainMeter:
         """Second moment of uniform sampling over that of the mixture: above one is better than uniform."""
         if self._moments[1] == 0.0:
             return Interval(1.0, 0.0, math.inf)
-        a, b, aa, ab, bb = (self._moments / self._weight[0]).tolist()
+        a, b, aa, ab, bb = (self._moments / self._counts[0]).tolist()
         ratio = a / b
-        count = float(self._weight[0] ** 2 / self._weight[1])  # batches that count, with forgetting
-        if count <= 1.5:
+        effective = float(self._counts[0] ** 2 / self._counts[1])
+        if effective <= 1.5:
             return Interval(ratio, 0.0, math.inf)
-        variance = max(aa - 2 * ratio * ab + ratio**2 * bb, 0.0) / (count - 1)
+        variance = max(aa - 2 * ratio * ab + ratio**2 * bb, 0.0) / (effective - 1)
         half = min(CONFIDENT * math.sqrt(variance) / a, 700.0)  # of log G, so that the interval stays positive
         return Interval(ratio, ratio * math.exp(-half), ratio * math.exp(half))
 
@@ -114,56 +131,52 @@ class GainMeter:
     def effective_sample_size(self) -> float:
         """(mean r)^2 / mean r^2: the share of the draws that uniform draws of the same worth would need."""
         mean, square = self._spread
-        return 1.0 if square == 0.0 else float(mean**2 / (square * self._weight[0]))
+        return 1.0 if square == 0.0 else float(mean**2 / (square * self._counts[0]))
 
     @property
     def noise(self) -> float | None:
-        """Tr Cov / (b |gradient|^2) of a batch's mean gradient; None without gradient norms, inf if all is noise."""
-        weight, squared, size = self._gradient
-        if weight == 0.0:
+        """Variance of the mean gradient over its squared norm; None without gradients, inf if all is noise."""
+        number, inner, square, _, _ = self._pairs
+        if number < 2:
             return None
-        if squared <= 0.0:
-            return math.inf
-        squared, size = squared / weight, size / weight
-        return float(max(self._moments[1] / self._weight[0] - squared, 0.0) / (size * squared))
+        return float(max(square - inner, 0.0) / inner) if inner > 0.0 else math.inf
 
     @property
     def variance_gain(self) -> float | None:
-        """Variance of uniform sampling over that of the mixture, when gradient norms were given."""
-        weight, squared, _ = self._gradient
-        if weight == 0.0:
+        """Variance of independent uniform draws over that of the batch mean, when gradients were given."""
+        number, inner, square, uniform, size = self._pairs
+        if number < 2:
             return None
-        uniform, mixture = self._moments[:2] / self._weight[0] - max(squared / weight, 0.0)
-        return float(uniform / mixture) if mixture > 0.0 else math.inf
+        variance = square - inner
+        return float((uniform - max(inner, 0.0) / number * size) / variance) if variance > 0.0 else math.inf
 
     def verdict(self) -> str:
-        """Say in plain words what was measured, against what, and whether to keep adaptive sampling on."""
+        """Say in one sentence what was measured, against what, and whether to keep adaptive sampling on."""
         gain = self.gain
         if gain.low == 0.0:
             return "Nothing to say yet: give the meter at least two batches with a loss in them."
-        said = (
+        return (
             f"Over {self.batches:,} batches ({self.draws:,} draws) the second moment of the estimate was "
-            f"{1 / gain.value:.3g} [{1 / gain.high:.3g}, {1 / gain.low:.3g}] of what uniform sampling with replacement "
-            f"would have had (95 % interval): {gain.value:.3g} times less, an upper estimate of the speed-up."
+            f"{1 / gain.value:.3g} (95 % interval {1 / gain.high:.3g} to {1 / gain.low:.3g}) of what uniform sampling "
+            f"with replacement would have had, an upper estimate of a {gain.value:.3g}-fold speed-up: "
+            f"{self._advice(gain)}."
         )
-        return f"{said} {self._advice(gain)}"
 
     def _advice(self, gain: Interval) -> str:
         if gain.high < 1.0:
-            return "It costs more than it gives: switch it off."
+            return "it costs more than it gives, switch it off"
         if gain.low <= 1.0:
-            return "That is not distinguishable from no gain: plain shuffling is the better choice unless this changes."
-        if gain.value < DOUBT:
-            return "That is too little to beat plain shuffling: switch it off."
-        noise = self.noise
-        if noise is not None and noise < 0.1:
+            return "that is not distinguishable from no gain, use plain shuffling"
+        if gain.value < self._doubt:
+            return "that is too little to beat plain shuffling, switch it off"
+        if self.noise is not None and self.noise < QUIET:
             return (
-                f"But sampling noise is only {noise:.2g} of the squared gradient, so less of it will hardly show: "
-                f"compare with plain shuffling before you keep it on."
+                f"but sampling noise is only {self.noise:.2g} of the squared gradient, where less of it hardly shows, "
+                f"so compare with plain shuffling before you keep it on"
             )
-        if gain.value < KEEP:
-            return "That may or may not beat plain shuffling: compare both before you keep it on."
-        return "Keep it on."
+        if gain.value < self._keep:
+            return "that may or may not beat plain shuffling, compare both before you keep it on"
+        return "keep it on"
 
     def summary(self) -> dict[str, float | str]:
         """Give everything as a flat dictionary, for loggers."""
@@ -183,10 +196,3 @@ class GainMeter:
 
     def __repr__(self) -> str:
         return f"GainMeter(gain={self.gain}, batches={self.batches})"
-
-
-def _square(gradient_norm: float) -> float:
-    length = as_number(gradient_norm, "gradient_norm")
-    if not 0.0 <= length <= 1e125:
-        raise ValueError(f"gradient_norm must be finite, not negative and at most about 1e125, got {gradient_norm!r}.")
-    return length * length

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from varmix.allocate import Allocation, carried, stratified
 from varmix.arrays import as_fraction, as_vector
-from varmix.components import Components, Dense, Groups, Uniform, with_uniform
+from varmix.components import Components, Dense, Groups, Stack, Uniform, with_uniform
 from varmix.learners import BarrierNewton, Fixed, Learner
 from varmix.reweight import Reweight, exact
 from varmix.sampler import Sampler
@@ -54,14 +54,20 @@ def vrm(
         learner = BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)
     components = with_uniform(*families)
     if allocate is None:
-        cursors = [family for family in families if isinstance(family, Groups) and not family.replacement]
-        if cursors and len(families) > 1:
+        cursors = any(map(_has_cursors, families))
+        if cursors and not isinstance(components, Groups):
             raise ValueError(
                 "Groups without replacement draw everything through their own cursors, so they cannot be stacked with "
                 "other families. Use replacement=True, or say which allocation you want."
             )
         allocate = carried if cursors else stratified
     return Sampler(components, learner, rng=rng, allocate=allocate, reweight=reweight)
+
+
+def _has_cursors(family: Components) -> bool:
+    if isinstance(family, Stack):
+        return any(map(_has_cursors, family.families))
+    return isinstance(family, Groups) and not family.replacement
 
 
 def uniform(n: int, *, rng: int | np.random.Generator | None = None) -> Sampler:

@@ -44,7 +44,7 @@ class SoftTruncation:
     unbiased: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        as_fraction(self.t, "t", zero=True)
+        object.__setattr__(self, "t", as_fraction(self.t, "t", zero=True))
 
     def __call__(self, density: FloatArray) -> FloatArray:
         """Give (1 - t) / d + t."""
@@ -59,7 +59,7 @@ class Power:
     unbiased: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        as_fraction(self.exponent, "exponent", zero=True)
+        object.__setattr__(self, "exponent", as_fraction(self.exponent, "exponent", zero=True))
 
     def __call__(self, density: FloatArray) -> FloatArray:
         """Give d^-exponent."""
@@ -74,7 +74,7 @@ class Clip:
     unbiased: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        as_positive(self.limit, "limit")
+        object.__setattr__(self, "limit", as_positive(self.limit, "limit"))
 
     def __call__(self, density: FloatArray) -> FloatArray:
         """Give min(1 / d, limit)."""

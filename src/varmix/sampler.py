@@ -2,7 +2,7 @@
 
 import uuid
 from dataclasses import fields, is_dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,16 +69,15 @@ class Sampler:
         allocate: Allocation = stratified,
         reweight: Reweight = exact,
     ) -> None:
-        _check_parts(components, learner, allocate, reweight)
-        self.components = components
-        self.learner = learner
-        self.allocate = allocate
+        _check_parts(components, learner, allocate)
+        self._components = components
+        self._learner = learner
+        self._allocate = allocate
         self.reweight = reweight
         self._uniforms = Uniforms(rng)
         self._learned = learner.init(components.k)
         _check_anchor(components, learner)
         self._allocation = allocate.init(len(components.lanes(self._learned.mixture)))
-        self._exact = isinstance(reweight, Exact)
         self._shortcut = None
         if allocate is stratified and isinstance(components, Shortcut):
             self._shortcut = components.draw_stratified
@@ -86,6 +85,32 @@ class Sampler:
         self._id = uuid.uuid4().hex
         self._serial = 0
         self._used = UsedReceipts()
+
+    @property
+    def components(self) -> Components:
+        """The family that is drawn from."""
+        return self._components
+
+    @property
+    def learner(self) -> Learner[Any]:
+        """How the mixture adapts."""
+        return self._learner
+
+    @property
+    def allocate(self) -> Allocation:
+        """How slots are given to lanes."""
+        return self._allocate
+
+    @property
+    def reweight(self) -> Reweight:
+        """How densities become weights; it may be set between draws, to anneal an exponent."""
+        return self._reweight
+
+    @reweight.setter
+    def reweight(self, reweight: Reweight) -> None:
+        _check_part("reweight", reweight, "__call__", "a reweighting such as varmix.reweight.exact")
+        self._reweight = reweight
+        self._exact = isinstance(reweight, Exact)
 
     @property
     def mixture(self) -> FloatArray:
@@ -104,32 +129,35 @@ class Sampler:
             density, weights = np.empty(m), np.empty(m)
             weigh(ratios, mixture, density, weights)
         if not self._exact:
-            weights = self.reweight(density)
+            weights = self._reweight(density)
         return seal(atoms, weights, ratios, density, self._next_serial(), self._id)
 
     def _draw_by_lanes(self, mixture: FloatArray, m: int) -> tuple[IntArray, FloatArray]:
         mark = self._uniforms.mark()
         try:
-            shares = self.components.lanes(mixture)
-            lanes, allocation = self.allocate.assign(self._allocation, shares, m, self._uniforms)
-            atoms, ratios = self.components.draw(lanes, self._uniforms)
-        except BaseException:  # a buffer that is empty, say: nothing has been drawn, so nothing may have changed
+            shares = self._components.lanes(mixture)
+            lanes, allocation = self._allocate.assign(self._allocation, shares, m, self._uniforms)
+            atoms, ratios = self._components.draw(lanes, self._uniforms)
+            if len(atoms) != m or ratios.shape != (m, len(mixture)):
+                self._refuse_drawn(atoms, ratios, m)
+        except BaseException:  # a buffer that is empty, say: the next draw must get the same numbers
             self._uniforms.rewind(mark)
             raise
-        if len(atoms) != m or ratios.shape != (m, len(mixture)):
-            raise ValueError(
-                f"{self.components!r} drew {len(atoms)} atoms with ratios {ratios.shape} for {m} lanes; "
-                f"expected ({m}, {len(mixture)}). Run varmix.testing.COMPONENT_CHECKS over it."
-            )
         self._allocation = allocation
         return atoms, ratios
+
+    def _refuse_drawn(self, atoms: IntArray, ratios: FloatArray, m: int) -> NoReturn:
+        raise ValueError(
+            f"{self._components!r} drew {len(atoms)} atoms with ratios {ratios.shape} for {m} lanes; expected "
+            f"({m}, {self._components.k}). Run varmix.testing.COMPONENT_CHECKS over it."
+        )
 
     def census(self) -> Draw:
         """Give a receipt for every atom once, for feedback with full information.
 
         The weighted mean over a census is the mean under the target, exactly; reweighting does not apply.
         """
-        space = self.components.space
+        space = self._components.space
         if not isinstance(space, Points):
             raise TypeError(
                 f"A census needs atoms that can be listed, and {space} has e^{space.log_count:.0f} of them. Use draw."
@@ -139,7 +167,7 @@ class Sampler:
         else:
             atoms = np.flatnonzero(space.target)
             weights = space.target[atoms] * len(atoms)
-        ratios = self.components.ratios(atoms)
+        ratios = self._components.ratios(atoms)
         return seal(atoms, weights, ratios, 1.0 / weights, self._next_serial(), self._id)
 
     def update(self, draw: Draw, norms: ArrayLike) -> None:
@@ -162,14 +190,14 @@ class Sampler:
             )
         self._used.check(serial)
         evidence = Evidence.from_draw(draw, norms)
-        learned = self.learner.step(self._learned, evidence)
-        self.components.observe(draw, evidence.norms)
+        learned = self._learner.step(self._learned, evidence)
+        self._components.observe(draw, evidence.norms)
         self._learned = learned
         self._used.add(serial)
 
     def end_epoch(self) -> None:
         """Tell the components that a pass over the data is over."""
-        self.components.end_epoch()
+        self._components.end_epoch()
 
     def state_dict(self) -> State:
         """Give all that is needed to go on bit for bit, as arrays, numbers and strings."""
@@ -224,24 +252,29 @@ class Sampler:
 
 
 def _described(part: object) -> State:
-    """Give the class of a part and, for a dataclass, its settings."""
+    """Give the class of a part and, for a dataclass, its settings, as a checkpoint gives them back."""
     settings = {}
     if is_dataclass(part):
-        settings = {field.name: getattr(part, field.name) for field in fields(part)}
+        settings = {field.name: _plain(getattr(part, field.name)) for field in fields(part)}
     return {"class": type(part).__name__, **settings}
 
 
-def _check_parts(components: object, learner: object, allocate: object, reweight: object) -> None:
+def _plain(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    return [_plain(entry) for entry in value] if isinstance(value, (tuple, list)) else value
+
+
+def _check_parts(components: object, learner: object, allocate: object) -> None:
     """Refuse what is not a part at all, or the class of one; the parts check themselves."""
-    expected = {
-        "components": (components, "draw", "a family such as varmix.Groups(labels)"),
-        "learner": (learner, "step", "a learner such as varmix.BarrierNewton()"),
-        "allocate": (allocate, "assign", "an allocation such as varmix.allocate.stratified"),
-        "reweight": (reweight, "__call__", "a reweighting such as varmix.reweight.exact"),
-    }
-    for name, (part, method, example) in expected.items():
-        if isinstance(part, type) or not hasattr(part, method):
-            raise TypeError(f"{name} must be {example}, got {part!r}.")
+    _check_part("components", components, "draw", "a family such as varmix.Groups(labels)")
+    _check_part("learner", learner, "step", "a learner such as varmix.BarrierNewton()")
+    _check_part("allocate", allocate, "assign", "an allocation such as varmix.allocate.stratified")
+
+
+def _check_part(name: str, part: object, method: str, example: str) -> None:
+    if isinstance(part, type) or not hasattr(part, method):
+        raise TypeError(f"{name} must be {example}, got {part!r}.")
 
 
 def _check_anchor(components: Components, learner: object) -> None:

@@ -1,13 +1,14 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import varmix
-from families import FAMILIES, LABELS, LEARNERS, RESHUFFLED
-from varmix import BarrierNewton, Fixed, Groups, Sampler
+from families import FAMILIES, LEARNERS, RESHUFFLED
+from varmix import BarrierNewton, Fixed, Sampler
 from varmix.allocate import carried, independent, shared, stratified, systematic
 from varmix.testing import same
 
@@ -62,26 +63,29 @@ def test_saved_and_loaded_samplers_go_on_bit_for_bit_for_every_allocation(alloca
     _same_after_loading(lambda: Sampler(make(), BarrierNewton(), rng=3, allocate=allocate), tmp_path / "sampler.varmix")
 
 
-OTHER_PROCESS = """
-import json, sys
-import numpy as np, varmix
-sampler = varmix.vrm(varmix.Groups(np.array(json.loads(sys.argv[2])), replacement=False))
-varmix.load(sys.argv[1], sampler)
-for _ in range(20):
-    draw = sampler.draw(6)
-    sampler.update(draw, 0.5 + np.sin(draw.indices.astype(float)) ** 2)
-    print(json.dumps([draw.indices.tolist(), draw.weights.tolist(), sampler.mixture.tolist()]))
-"""
+def _everything():
+    """One sampler for every family, and one for every learner."""
+    for name in ALL:
+        yield name, _sampler(ALL[name], rng=11)
+    for name in LEARNERS:
+        yield f"learner {name}", Sampler(FAMILIES["groups, anchored"](), LEARNERS[name](), rng=11)
 
 
-def test_another_process_goes_on_bit_for_bit(tmp_path):
-    sampler = varmix.vrm(Groups(LABELS, replacement=False), rng=11)
-    _run(sampler, 17)
-    path = tmp_path / "sampler.varmix"
-    varmix.save(path, sampler)
-    command = [sys.executable, "-c", OTHER_PROCESS, str(path), json.dumps(LABELS.tolist())]
+def test_another_process_goes_on_bit_for_bit_with_every_family_and_learner(tmp_path):
+    expected = {}
+    for name, sampler in _everything():
+        _run(sampler, 17)
+        varmix.save(tmp_path / name, sampler)
+        expected[name] = _run(sampler, 20)
+    code = (
+        "import sys; sys.path[:0] = sys.argv[2:]; import json, pathlib, test_samplers as t, varmix;"
+        "load = lambda name, sampler: varmix.load(pathlib.Path(sys.argv[1]) / name, sampler);"
+        "print(json.dumps({name: t._run(load(name, sampler), 20) for name, sampler in t._everything()}))"
+    )
+    here = Path(__file__).parent
+    command = [sys.executable, "-c", code, str(tmp_path), str(here), str(here.parent)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert [json.loads(line) for line in output.splitlines()] == [list(row) for row in _run(sampler, 20)]
+    assert json.loads(output) == json.loads(json.dumps(expected))
 
 
 @pytest.mark.parametrize("name", ALL)

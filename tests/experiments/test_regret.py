@@ -40,12 +40,15 @@ def test_bounds_lie_in_the_unit_interval():
     assert bounds.max() == 1
 
 
-@pytest.mark.parametrize("losses", ["stationary", "switching", "adaptive", "rare", "shrinking"])
-def test_the_defaults_need_no_tuning(losses):
-    costs = [play(replace(BASE, k=k, mixtures=m, losses=losses)) for k in (3, 9) for m in ("blob", "hot", "rand")]
-    summary = summarise(costs)
-    assert summary.geometric <= 1.15
-    assert summary.uniform_worst <= 1.25
+def test_the_defaults_need_no_tuning():
+    """The limits of `regret.LIMITS` for 3,000 rounds, on problems that are not in its grid."""
+    problems = [
+        replace(BASE, k=k, mixtures=mixtures, losses=losses)
+        for k in (3, 9)
+        for mixtures in ("blob", "hot", "rand")
+        for losses in ("stationary", "switching", "adaptive", "rare", "shrinking")
+    ]
+    assert regret.within_limits(3000, summarise(map(play, problems)))
 
 
 def test_the_restriction_bounds_every_run_by_uniform_over_gamma():
@@ -54,9 +57,10 @@ def test_the_restriction_bounds_every_run_by_uniform_over_gamma():
     assert costs.paid <= costs.uniform / 0.1
 
 
+@pytest.mark.parametrize("losses", ["stationary", "adaptive"])
 @pytest.mark.parametrize("k", [2, 7])
-def test_full_information_stays_below_a_twentieth_of_theorem_1(k):
-    share = regret.theorem_1_share(replace(BASE, k=k, rounds=500))
+def test_full_information_stays_below_a_twentieth_of_theorem_1(k, losses):
+    share = regret.theorem_1_share(replace(BASE, k=k, rounds=500, losses=losses))
     assert 0 <= share <= 0.05
 
 

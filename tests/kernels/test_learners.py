@@ -31,7 +31,8 @@ def plain_newton(ratios, c, w, R, cost, weight, decay):
     B = np.eye(k)
     B[:-1, :-1] -= (k - 2) / (k - 1) ** 2
     metric = BETA * np.sqrt(inverse) @ R @ np.sqrt(inverse) + EPS * s * inverse @ B @ inverse
-    return quadratic_program(w, g, metric, GAMMA), R, cost, weight
+    lower = np.where(w > 1e-3 / k, w / 2, 0.0)
+    return quadratic_program(w, g, metric, GAMMA, lower), R, cost, weight
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.9])
@@ -55,6 +56,13 @@ def test_barrier_newton_counts_rounds_without_loss_and_stays():
     np.testing.assert_array_equal(mixture, w)
     np.testing.assert_array_equal(curvature, 0.5 * R)
     assert (cost, weight) == (2.5, 2.0)
+
+
+def test_barrier_newton_halves_no_more_in_one_round_whatever_the_loss():
+    ratios, w = np.array([[0.0, 3.0, 1.0]]), np.array([0.3, 0.2, 0.5])
+    mixture, *_ = newton(ratios, np.array([1e6]), w, np.zeros((3, 3)), 100.0, 100.0, 1.0)
+    assert mixture[0] == pytest.approx(0.15)
+    assert mixture[1] > 0.2
 
 
 def test_barrier_newton_has_nothing_to_choose_with_one_component():

@@ -103,7 +103,7 @@ REFUSED = {
     "unknown projection": (lambda: ONS(projection="fast"), ValueError, "'exact' or 'pgd'"),
     "step size zero": (lambda: OGD(step_size=0.0), ValueError, "above zero"),
     "half a window": (lambda: Leader(window=2.5), TypeError, "whole number"),
-    "shares of another number": (lambda: Neyman([0.5, 0.5]).init(5), ValueError, "2 shares fit 3 components"),
+    "shares of another number": (lambda: Neyman([0.5, 0.5]).init(5), ValueError, "2 masses fit 3 components"),
     "shares beyond one": (lambda: Neyman([0.5, 0.6]), ValueError, "sum 1.1"),
     "no components to fix": (lambda: Fixed().init(0), ValueError, "k must be at least 1"),
     "gamma beyond floats": (lambda: OGD(gamma=10**400), ValueError, "too large"),
@@ -175,6 +175,11 @@ REFUSED = {
     "no anchor": (lambda: Sampler(Groups([0, 1]), BarrierNewton()), ValueError, "with_uniform"),
     "stacked cursors": (
         lambda: varmix.vrm(Groups([0, 1], replacement=False), Uniform(2)),
+        ValueError,
+        "cannot be stacked",
+    ),
+    "cursors inside a stack": (
+        lambda: varmix.vrm(Stack(Groups([0, 1], replacement=False), Uniform(2))),
         ValueError,
         "cannot be stacked",
     ),
@@ -311,9 +316,12 @@ class _DrawsTooFew(_Fails):
         return np.zeros(1, dtype=np.int64), np.ones((1, 1))
 
 
-def test_a_family_that_draws_too_few_is_named():
+def test_a_family_that_draws_too_few_is_named_and_nothing_changes():
+    sampler = Sampler(_DrawsTooFew(), Fixed(), rng=0)
+    before = sampler.state_dict()
     with pytest.raises(ValueError, match=r"_DrawsTooFew.* drew 1 atoms"):
-        Sampler(_DrawsTooFew(), Fixed()).draw(2)
+        sampler.draw(2)
+    assert same(sampler.state_dict(), before)
 
 
 def test_a_family_that_fails_leaves_the_sampler_as_it_was():

@@ -132,7 +132,7 @@ WRONG = {
     "cursors outside": (_with("components/position", np.full(3, 99)), "outside their groups"),
     "cursors without a seed": (_with("components/seed", False), "64 bits"),
     "a seed too long": (_with("components/seed", 2**70), "64 bits"),
-    "other groups": (_with("components/shares", np.full(3, 1 / 3)), "other shares"),
+    "other groups": (_with("components/masses", np.full(3, 1 / 3)), "other masses"),
     "a generator that is none": (_with("uniforms/generator", {}), "random state"),
     "a place outside": (_with("uniforms/position", 10**6), "random state is damaged"),
     "a block that is too long": (_with("uniforms/length", 10**15), "random state is damaged"),
@@ -183,7 +183,7 @@ def test_a_state_does_not_change_with_its_sampler():
 
 OTHERS = {
     "fewer groups": (lambda: varmix.vrm(Groups(LABELS % 2, replacement=False)), "shape"),
-    "other groups": (lambda: varmix.vrm(Groups(np.repeat([0, 1, 2], 10), replacement=False)), "other shares"),
+    "other groups": (lambda: varmix.vrm(Groups(np.repeat([0, 1, 2], 10), replacement=False)), "other masses"),
     "more points": (lambda: varmix.vrm(Groups([*LABELS, 2], replacement=False)), "n was 30 and is 31"),
     "with replacement": (lambda: varmix.vrm(Groups(LABELS)), "allocate"),
     "another family": (lambda: varmix.vrm(Dense(np.full((30, 3), 1 / 30))), "allocate"),

@@ -23,18 +23,27 @@ def test_labels_of_any_kind_become_sorted_groups(labels, distinct):
     family = Groups(labels)
     assert family.labels.tolist() == distinct
     counts = np.array([np.sum(np.asarray(labels) == label) for label in distinct])
-    assert family.shares == pytest.approx(counts / len(labels))
+    assert family.masses == pytest.approx(counts / len(labels))
     for i, label in enumerate(np.asarray(labels)):
         assert int(family.ratios(np.array([i]))[0].argmax()) == distinct.index(label)
 
 
+def _bytes(*families):
+    arrays = {id(a): a for family in families for a in vars(family).values() if isinstance(a, np.ndarray)}
+    return sum(array.nbytes for array in arrays.values() if len(array) > 100_000)
+
+
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("groups", [2, 300, 70_000])
-def test_a_point_costs_at_most_twelve_bytes(groups, replacement):
+@pytest.mark.parametrize("sources", [False, True])
+def test_a_point_costs_at_most_twelve_bytes(groups, replacement, sources):
     n = 200_000
-    family = with_uniform(Groups(np.arange(n) % groups, replacement=replacement))
-    arrays = {id(a): a for a in vars(family).values() if isinstance(a, np.ndarray) and len(a) == n}
-    assert sum(array.nbytes for array in arrays.values()) <= 12 * n
+    labels = np.arange(n) % groups
+    target = 1.0 + labels % 3 if sources else None
+    base = Groups(labels, replacement=replacement, target=target)
+    sampler = varmix.vrm(base, rng=0, learner=Fixed())
+    sampler.draw(10)
+    assert _bytes(base, sampler.components) <= 12 * n
 
 
 def test_the_callers_labels_and_target_are_never_modified():
@@ -53,7 +62,7 @@ def test_smoothing_and_anchor_are_lanes_of_the_groups():
     w = np.array([0.3, 0.1, 0.6])
     shares = family.lanes(w)
     density = family.ratios(np.arange(4)) @ w
-    assert density == pytest.approx(shares[[0, 1, 1, 1]] / family.shares[[0, 1, 1, 1]])
+    assert density == pytest.approx(shares[[0, 1, 1, 1]] / family.masses[[0, 1, 1, 1]])
     assert len(shares) == 2
 
 
@@ -68,7 +77,7 @@ def test_proportions_of_sources_are_a_target():
     labels = np.array(["web"] * 90 + ["books"] * 10)
     wanted = np.where(labels == "books", 0.5 / 10, 0.5 / 90)
     sampler = varmix.vrm(Groups(labels, target=wanted, replacement=False), rng=0)
-    assert sampler.components.shares == pytest.approx([0.5, 0.5])
+    assert sampler.components.masses == pytest.approx([0.5, 0.5])
     total = 0.0
     for _ in range(400):
         draw = sampler.draw(10)
@@ -84,3 +93,14 @@ def test_vrm_chooses_carried_allocation_for_reshuffled_groups():
 
 def test_the_space_is_that_of_the_target():
     assert Groups([0, 1], target=[1, 3]).space == Points(2, [1, 3])
+
+
+def test_a_target_that_varies_inside_groups_needs_a_table_and_a_constant_one_does_not():
+    assert Groups([0, 0, 1], target=[1, 1, 5])._cumulative is None
+    assert Groups([0, 0, 1], target=[1, 2, 5])._cumulative is not None
+
+
+def test_groups_far_lighter_than_others_are_drawn_from_evenly():
+    family = Groups([0, 0, 1, 1, 1], target=[1, 2, 1e-18, 2e-18, 1e-18])
+    atoms, _ = family.draw(np.ones(4000, dtype=np.int64), varmix.uniforms.Uniforms(0))
+    assert np.bincount(atoms, minlength=5)[2:] / 4000 == pytest.approx([0.25, 0.5, 0.25], abs=0.03)

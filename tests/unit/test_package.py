@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import varmix
 from varmix.theory import full_information, gradient_descent, partial_information
 
@@ -28,7 +30,9 @@ def test_the_theorys_settings_are_clipped_and_follow_the_formulas():
     assert settings.gradient_bound == 3 * 2 * 2 / gamma**3
     assert settings.beta == 0.5 * min(1 / (4 * settings.gradient_bound * 2**0.5), settings.alpha)
     assert settings.ons().eps == settings.eps
-    assert gradient_descent(10**6, 4).step_size > 0
+    descent = gradient_descent(10**6, 4, L=3.0)
+    assert descent.gamma == pytest.approx(2**0.5 * (4 / 10**6) ** (1 / 6))
+    assert descent.step_size == pytest.approx(2**0.5 / (3 * 2 / descent.gamma**2 * 10**3))
 
 
 def test_presets_draw_what_they_say():

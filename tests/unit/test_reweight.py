@@ -33,3 +33,21 @@ def test_reweighting_changes_the_weights_and_nothing_that_is_learnt(reweight):
         for sampler, draw in ((plain, one), (changed, other)):
             sampler.update(draw, 1.0 + draw.indices)
     assert np.array_equal(plain.mixture, changed.mixture)
+
+
+@pytest.mark.parametrize("reweight", [Clip(np.float64(3)), Power(np.float32(0.5)), SoftTruncation(np.float64(0.2))])
+def test_settings_of_any_float_type_come_back_from_a_checkpoint(reweight, tmp_path):
+    make = lambda: varmix.vrm(Groups([0, 0, 0, 1]), rng=0, reweight=reweight)  # noqa: E731
+    varmix.save(tmp_path / "sampler", make())
+    varmix.load(tmp_path / "sampler", make())
+
+
+def test_reweighting_may_be_changed_between_draws_and_other_parts_may_not():
+    sampler = varmix.vrm(Groups([0, 0, 0, 1]), rng=0)
+    sampler.reweight = Clip(0.5)
+    assert sampler.draw(20).weights.max() <= 0.5
+    with pytest.raises(TypeError, match="reweight must be"):
+        sampler.reweight = None
+    for name in ("components", "learner", "allocate", "mixture"):
+        with pytest.raises(AttributeError):
+            setattr(sampler, name, None)

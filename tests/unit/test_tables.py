@@ -5,7 +5,7 @@ import pytest
 
 import varmix
 from varmix import Dense, Distances, with_uniform
-from varmix.components import dense
+from varmix.components import tabulated
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_any_float_type_is_stored_in_four_bytes(dtype, probabilities):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_memory_maps_are_read_in_blocks(order, probabilities, tmp_path, monkeypatch):
-    monkeypatch.setattr(dense, "ROWS_PER_BLOCK", 64)
+    monkeypatch.setattr(tabulated, "ENTRIES_PER_BLOCK", 200)
     file = np.lib.format.open_memmap(
         tmp_path / "p.npy", mode="w+", dtype=np.float64, shape=probabilities.shape, fortran_order=order == "F"
     )
@@ -76,7 +76,7 @@ def _plain_distances(X, centers, smoothing, target):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("with_target", [False, True])
 def test_distances_are_those_of_section_6_4_normalised(smoothing, with_target, monkeypatch):
-    monkeypatch.setattr("varmix.components.distances.ROWS_PER_BLOCK", 37)
+    monkeypatch.setattr(tabulated, "ENTRIES_PER_BLOCK", 150)
     rng = np.random.default_rng(0)
     X, target = rng.normal(size=(200, 5)) + 100, rng.random(200) if with_target else np.ones(200)
     target /= target.sum()
@@ -100,3 +100,32 @@ def test_far_from_the_origin_no_digits_are_lost():
     X = np.array([[0.0], [1.0], [3.0]])
     near = Distances(X, X[:1]).ratios(np.arange(3))
     assert Distances(X + 1e9, X[:1] + 1e9).ratios(np.arange(3)) == pytest.approx(near, rel=1e-6)
+
+
+def test_one_block_never_sets_the_scale_for_all(monkeypatch):
+    monkeypatch.setattr(tabulated, "ENTRIES_PER_BLOCK", 4)
+    X = np.concatenate([np.full(10, 1e-25), np.full(10, 1e20), np.full(10, 3e20)])[:, None]
+    ratios = Distances(X, [[0.0]], smoothing=0.0).ratios(np.arange(30))[:, 0]
+    assert ratios[[0, 10, 20]] == pytest.approx([0.0, 0.75, 2.25], abs=1e-6)
+
+
+def test_centres_far_apart_keep_the_digits_near_each():
+    offsets = np.array([0.0, 1e-3, 2e-3, 4e-3])
+    X = np.column_stack([1e6 + offsets, np.zeros(4)])
+    ratios = Distances(X, [[0.0, 0.0], [1e6, 0.0]], smoothing=0.0).ratios(np.arange(4))
+    assert ratios[:, 1] == pytest.approx(offsets / offsets.mean(), rel=1e-5)
+    assert ratios[:, 0] == pytest.approx(1, rel=1e-5)
+
+
+def test_points_of_target_zero_do_not_count_for_c():
+    assert Distances([[100.0], [1.0], [2.0], [3.0]], [[0.0]], target=[0, 1, 1, 1]).c == pytest.approx(1.45)
+
+
+def test_building_distances_needs_little_more_than_the_table():
+    tracemalloc = pytest.importorskip("tracemalloc")
+    X = np.random.default_rng(0).normal(size=(30_000, 60)).astype(np.float32) + 1000
+    tracemalloc.start()
+    Distances(X, np.vstack([np.zeros(60), X[:9]]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 14 * 30_000 * 10 + 60 * 8 * tabulated.ENTRIES_PER_BLOCK / 10

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.arrays import AnyArray, FloatArray, as_floats, as_fraction, as_real
-from varmix.components.dense import ROWS_PER_BLOCK, Dense
+from varmix.components.tabulated import Tabulated, rows_per_block
 from varmix.spaces import Points
 
 
 @final
-class Distances(Dense):
+class Distances(Tabulated):
     """Component j draws in proportion to the distance from centre j.
 
     `p_j = (1 - smoothing) d_j / sum(d_j) + smoothing / n`.
@@ -42,7 +42,7 @@ class Distances(Dense):
             raise ValueError("centers must be at least one row of finite numbers.")
         space = Points(len(data), target)
         table, mean = _distances(data, middles, space)
-        self._fill(space, _normalise(table, mean, smoothing))
+        super().__init__(space, _normalise(table, mean, smoothing))
 
 
 def _distances(data: AnyArray, centers: FloatArray, space: Points) -> tuple[AnyArray, FloatArray]:
@@ -50,12 +50,16 @@ def _distances(data: AnyArray, centers: FloatArray, space: Points) -> tuple[AnyA
     table = np.empty((len(data), len(centers)), dtype=np.float32)
     mean = np.zeros(len(centers))
     unit = 0.0
-    for start in range(0, len(data), ROWS_PER_BLOCK):
-        part = slice(start, start + ROWS_PER_BLOCK)
+    rows = rows_per_block(max(data.shape[1], len(centers)))
+    for start in range(0, len(data), rows):
+        part = slice(start, start + rows)
         distance = _block_distances(np.asarray(data[part], dtype=np.float64), centers, start)
-        unit = unit or float(distance.max())  # of the first block that has any: float32 has no room for 1e50
-        if unit:
-            distance /= unit
+        largest = float(distance.max())
+        if largest > unit:  # float32 has no room for 1e50
+            table[:start] *= np.float32(unit / largest)
+            mean *= unit / largest
+            unit = largest
+        distance /= unit or 1.0
         mass = 1 / space.n if space.target is None else space.target[part, None]
         mean += (distance * mass).sum(axis=0)
         table[part] = distance
@@ -68,12 +72,13 @@ def _block_distances(block: FloatArray, centers: FloatArray, start: int) -> Floa
         row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
         raise ValueError(f"X must be finite; row {row} is not. Remove or impute it.")
     with np.errstate(over="ignore", invalid="ignore"):
-        near = block - centers[0]  # far from the origin the squares would lose the digits of the differences
-        shifted = centers - centers[0]
+        middle = centers.mean(axis=0)  # far from the origin the squares would lose the digits of the differences
+        near, shifted = block - middle, centers - middle
         sizes = (near**2).sum(axis=1)[:, None] + (shifted**2).sum(axis=1)
         squares = sizes - 2 * near @ shifted.T
-        rows, columns = np.nonzero(squares < 1e-6 * sizes)
-        squares[rows, columns] = ((block[rows] - centers[columns]) ** 2).sum(axis=1)
+        for j, center in enumerate(centers):
+            (cancelled,) = np.nonzero(squares[:, j] < 1e-6 * sizes[:, j])
+            squares[cancelled, j] = ((block[cancelled] - center) ** 2).sum(axis=1)
     if not np.isfinite(squares).all():
         raise ValueError("X and centers are too large: their squared distances overflow. Scale them down.")
     return np.asarray(np.sqrt(squares))

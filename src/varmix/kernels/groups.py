@@ -10,22 +10,41 @@ from varmix.kernels.jit import kernel
 
 
 @kernel
-def sort_by_group(codes: AnyArray, start: IntArray, members: AnyArray) -> None:
-    """Counting sort: write the points of each group in ascending order."""
-    fill = start[:-1].copy()
-    for i in range(codes.shape[0]):
-        g = codes[i]
-        members[fill[g]] = i
-        fill[g] += 1
+def weigh_groups(codes: AnyArray, target: FloatArray, counts: IntArray, masses: FloatArray) -> None:
+    """Add up the points with a target, and the target, of every group; an empty target is uniform."""
+    n = codes.shape[0]
+    uniform = target.shape[0] == 0
+    for i in range(n):
+        if uniform or target[i] > 0.0:
+            counts[codes[i]] += 1
+            if not uniform:
+                masses[codes[i]] += target[i]
+    if uniform:
+        for g in range(counts.shape[0]):
+            masses[g] = counts[g] / n
 
 
 @kernel
-def draw_members(lanes: IntArray, uniforms: FloatArray, start: IntArray, members: AnyArray, atoms: IntArray) -> None:
-    """Draw uniformly inside the group of each lane, with replacement."""
-    for r in range(lanes.shape[0]):
-        g = lanes[r]
-        size = start[g + 1] - start[g]
-        atoms[r] = members[start[g] + int(uniforms[r] * size)]
+def sort_by_group(codes: AnyArray, target: FloatArray, start: IntArray, members: AnyArray) -> None:
+    """Counting sort: write the points of each group that have a target, in ascending order."""
+    fill = start[:-1].copy()
+    uniform = target.shape[0] == 0
+    for i in range(codes.shape[0]):
+        if uniform or target[i] > 0.0:
+            g = codes[i]
+            members[fill[g]] = i
+            fill[g] += 1
+
+
+@kernel
+def first_uneven(target: FloatArray, start: IntArray, members: AnyArray) -> int:
+    """Give the first group whose members differ in target by more than rounding, or -1."""
+    for g in range(start.shape[0] - 1):
+        first = target[members[start[g]]]
+        for i in range(start[g], start[g + 1]):
+            if not abs(target[members[i]] - first) <= 1e-9 * first:
+                return g
+    return -1
 
 
 @kernel
@@ -36,6 +55,15 @@ def accumulate_groups(target: FloatArray, start: IntArray, members: AnyArray, cu
         for i in range(start[g], start[g + 1]):
             total += target[members[i]]
             cumulative[i] = total
+
+
+@kernel
+def draw_members(lanes: IntArray, uniforms: FloatArray, start: IntArray, members: AnyArray, atoms: IntArray) -> None:
+    """Draw uniformly inside the group of each lane, with replacement."""
+    for r in range(lanes.shape[0]):
+        g = lanes[r]
+        size = start[g + 1] - start[g]
+        atoms[r] = members[start[g] + int(uniforms[r] * size)]
 
 
 @kernel
@@ -78,8 +106,8 @@ def swap_target(key: np.uint64, position: int, size: int) -> int:
 
 
 @kernel
-def round_key(seed: np.uint64, group: int, turn: int) -> np.uint64:
-    """Give the key of the order in which `group` is visited in its round `turn`."""
+def turn_key(seed: np.uint64, group: int, turn: int) -> np.uint64:
+    """Give the key of the order in which `group` is visited in its turn `turn`."""
     return mix(mix(mix(seed) ^ np.uint64(group)) ^ np.uint64(turn))
 
 
@@ -106,7 +134,7 @@ def draw_cursor(
 ) -> None:
     """Serve each lane the next point of its group's shuffled order, one swap of the shuffle at a time.
 
-    A group that has run out starts its next round from `members`, so its order depends on (seed, group, round) only.
+    A group that has run out starts its next turn from `members`, so its order depends on (seed, group, turn) only.
     """
     for r in range(lanes.shape[0]):
         g = lanes[r]
@@ -116,25 +144,17 @@ def draw_cursor(
             position[g] = 0
             turn[g] += 1
             order[first : first + size] = members[first : first + size]
-        atoms[r] = advance(order, first, size, round_key(seed, g, turn[g]), position[g])
+        atoms[r] = advance(order, first, size, turn_key(seed, g, turn[g]), position[g])
         position[g] += 1
 
 
 @kernel
-def replay_cursors(
-    seed: np.uint64,
-    start: IntArray,
-    members: AnyArray,
-    order: AnyArray,
-    position: IntArray,
-    turn: IntArray,
-) -> None:
-    """Bring `order` to where cursors at `position` in round `turn` have it."""
-    order[:] = members
+def replay_cursors(seed: np.uint64, start: IntArray, order: AnyArray, position: IntArray, turn: IntArray) -> None:
+    """Bring `order`, unshuffled, to where cursors at `position` in turn `turn` have it."""
     for g in range(position.shape[0]):
         first = start[g]
         size = start[g + 1] - first
-        key = round_key(seed, g, turn[g])
+        key = turn_key(seed, g, turn[g])
         for here in range(min(position[g], size)):
             advance(order, first, size, key, here)
 
@@ -153,10 +173,10 @@ def group_rows(group: IntArray, inside: FloatArray, outside: float, out: FloatAr
 
 
 @kernel
-def group_lanes(w: FloatArray, shares: FloatArray, smoothing: float, out: FloatArray) -> None:
+def group_lanes(w: FloatArray, masses: FloatArray, smoothing: float, out: FloatArray) -> None:
     """Write the share of every group: its own weight, and its part of all that is spread over the target."""
-    spread = w[shares.shape[0] :].sum()
-    for j in range(shares.shape[0]):
+    spread = w[masses.shape[0] :].sum()
+    for j in range(masses.shape[0]):
         spread += smoothing * w[j]
-    for j in range(shares.shape[0]):
-        out[j] = (1.0 - smoothing) * w[j] + spread * shares[j]
+    for j in range(masses.shape[0]):
+        out[j] = (1.0 - smoothing) * w[j] + spread * masses[j]

@@ -7,7 +7,12 @@ import numpy as np
 from varmix.arrays import FloatArray
 from varmix.kernels.cost import value_and_gradient
 from varmix.kernels.jit import kernel
-from varmix.kernels.simplex import metric_step, settle
+from varmix.kernels.simplex import bounded_step, settle
+
+# In one round no weight above FLOOR / k loses more than this share: one huge loss would set others to zero, from where
+# the barrier lets them return only slowly.
+LARGEST_DROP = 0.5
+FLOOR = 1e-3
 
 
 @kernel
@@ -17,7 +22,7 @@ def barrier_newton(
     old: FloatArray,
     old_curvature: FloatArray,
     old_cost: float,
-    old_weight: float,
+    old_rounds: float,
     gamma: float,
     beta: float,
     eps: float,
@@ -25,7 +30,7 @@ def barrier_newton(
     mixture: FloatArray,
     curvature: FloatArray,
 ) -> tuple[float, float]:
-    """Write the next mixture and tempered curvature; give the next sums of costs and of their weights.
+    """Write the next mixture and tempered curvature; give the next sums of costs and of rounds.
 
     `decay` multiplies the sums before each round: 1 when nothing is forgotten.
     """
@@ -33,7 +38,7 @@ def barrier_newton(
     gradient = np.empty(k)
     cost = value_and_gradient(ratios, coefficients, old, gradient)
     total = decay * old_cost + cost
-    weight = decay * old_weight + 1.0
+    rounds = decay * old_rounds + 1.0
     mixture[:] = old
     root = np.sqrt(old)
     for i in range(k):
@@ -42,18 +47,23 @@ def barrier_newton(
             curvature[i, j] = decay * old_curvature[i, j] + part * (root[j] * gradient[j])
     if cost > 0.0 and k > 1:
         # In units of the mean cost, so that the step sees the same numbers whatever the scale of the losses.
-        unit = weight / total
+        unit = rounds / total
         for i in range(k):
             gradient[i] *= unit
-            root[i] = 1.0 / math.sqrt(max(old[i], 1e-3 / k))
+            root[i] = 1.0 / math.sqrt(max(old[i], FLOOR / k))
         metric = np.empty((k, k))
         for i in range(k):
             part = beta * unit * root[i]
             for j in range(k):
                 metric[i, j] = part * curvature[i, j] * root[j]
         _add_barrier(root, eps, metric)
-        metric_step(old, gradient, metric, gamma, mixture)
-    return total, weight
+        lower = np.empty(k)
+        for i in range(k):
+            lower[i] = (1.0 - LARGEST_DROP) * old[i] if old[i] > FLOOR / k else 0.0
+        lower[k - 1] = max(lower[k - 1], gamma)
+        bounded_step(old, gradient, metric, lower, mixture)
+        settle(mixture, gamma)
+    return total, rounds
 
 
 @kernel

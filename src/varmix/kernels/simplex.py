@@ -64,7 +64,17 @@ def settle(x: FloatArray, gamma: float) -> None:
 
 @kernel
 def metric_step(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: FloatArray) -> int:
-    """Write argmin <g, x> + 1/2 (x - w)' M (x - w) over the restricted simplex into `x`; count the pivots.
+    """Write argmin <g, x> + 1/2 (x - w)' M (x - w) over the restricted simplex into `x`; count the pivots."""
+    lower = np.zeros(w.shape[0])
+    lower[-1] = gamma
+    pivots = bounded_step(w, g, M, lower, x)
+    settle(x, gamma)
+    return pivots
+
+
+@kernel
+def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> int:
+    """Write argmin <g, x> + 1/2 (x - w)' M (x - w) subject to x >= lower and the sum of `w`; count the pivots.
 
     A primal active-set method, started at `w` with the bounds that `w` touches.  From one round to the next the
     touched bounds hardly change, so it usually ends after one factorisation.  Each iteration minimises over the
@@ -72,25 +82,23 @@ def metric_step(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: Fl
     most negative multiplier once a minimum is reached.  `w` must be feasible and `M` positive semi-definite.
     Where non-finite numbers leave nothing to decide, the answer is `w` and -1.
     """
-    k = w.shape[0]
     x[:] = w
-    pivots = _active_set(w, g, M, gamma, x)
+    pivots = _active_set(w, g, M, lower, x)
     total = 0.0
-    for j in range(k):
+    for j in range(w.shape[0]):
         total += x[j]
     if not math.isfinite(total):
         x[:] = w
         return -1
-    settle(x, gamma)
     return pivots
 
 
 @kernel
-def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: FloatArray) -> int:
+def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> int:
     k = w.shape[0]
     free = np.empty(k, dtype=np.bool_)
     for j in range(k):
-        free[j] = w[j] > (gamma if j == k - 1 else 0.0)
+        free[j] = w[j] > lower[j]
     index = np.empty(k, dtype=np.int64)
     work = np.empty((k + 2, k))  # one allocation for all: they cost as much as the arithmetic when k is small
     upper, gradient, descent = work[:k], work[k], work[k + 1]
@@ -99,18 +107,18 @@ def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: Fl
     limit: int = 20 + 10 * k
     for iteration in range(limit):
         size, last = _split(free, M, index)
-        if last < 0:  # gamma = 1: the simplex is one point
+        if last < 0:  # the bounds leave one point
             return iteration
         quality = factor(M, index, size, last, np.abs(gradient).max(), upper)
-        step, blocking = _descend(x, gradient, gamma, index, size, last, upper, descent)
+        step, blocking = _descend(x, gradient, lower, index, size, last, upper, descent)
         ill = quality < ILL_CONDITIONED
         if blocking < 0 and ill:
-            _refine(w, g, M, x, gamma, index, size, last, upper, descent)
+            _refine(w, g, M, x, lower, index, size, last, upper, descent)
         if blocking < 0 and size == k - 1:  # no bound touched: nothing to let go of
             return iteration + 1
         level, scale = _gradient_at(w, g, M, x, free, ill, gradient)
         if blocking >= 0:
-            x[blocking] = gamma if blocking == k - 1 else 0.0
+            x[blocking] = lower[blocking]
             free[blocking] = False
             if blocking == released and step == 0.0:
                 return iteration  # the multiplier that released it was rounding
@@ -150,7 +158,7 @@ def _split(free: BoolArray, M: FloatArray, index: IntArray) -> tuple[int, int]:
 def _descend(
     x: FloatArray,
     gradient: FloatArray,
-    gamma: float,
+    lower: FloatArray,
     index: IntArray,
     size: int,
     last: int,
@@ -166,8 +174,8 @@ def _descend(
     blocking = -1
     for i in range(size):
         rest -= descent[i]
-        step, blocking = _shorten(x, gamma, index[i], descent[i], step, blocking)
-    step, blocking = _shorten(x, gamma, last, rest, step, blocking)
+        step, blocking = _shorten(x, lower, index[i], descent[i], step, blocking)
+    step, blocking = _shorten(x, lower, last, rest, step, blocking)
     for i in range(size):
         x[index[i]] += step * descent[i]
     x[last] += step * rest
@@ -175,10 +183,10 @@ def _descend(
 
 
 @kernel
-def _shorten(x: FloatArray, gamma: float, j: int, move: float, step: float, blocking: int) -> tuple[float, int]:
+def _shorten(x: FloatArray, lower: FloatArray, j: int, move: float, step: float, blocking: int) -> tuple[float, int]:
     """Shorten `step` so that x_j does not pass its bound."""
     if move < 0.0:
-        room = max(x[j] - (gamma if j == x.shape[0] - 1 else 0.0), 0.0)
+        room = max(x[j] - lower[j], 0.0)
         if room < -move * step:
             return room / -move, j
     return step, blocking
@@ -190,7 +198,7 @@ def _refine(
     g: FloatArray,
     M: FloatArray,
     x: FloatArray,
-    gamma: float,
+    lower: FloatArray,
     index: IntArray,
     size: int,
     last: int,
@@ -206,10 +214,9 @@ def _refine(
         for i in range(size):
             rest += descent[i]
             largest = max(largest, abs(descent[i]))
-            bound = gamma if index[i] == x.shape[0] - 1 else 0.0
-            if not x[index[i]] - descent[i] >= bound:  # also when it is not a number
+            if not x[index[i]] - descent[i] >= lower[index[i]]:  # also when it is not a number
                 return
-        if not x[last] + rest >= (gamma if last == x.shape[0] - 1 else 0.0):
+        if not x[last] + rest >= lower[last]:
             return
         for i in range(size):
             x[index[i]] -= descent[i]

@@ -61,7 +61,7 @@ def finish(cumulative: FloatArray, guide: AnyArray, totals: FloatArray) -> None:
 def look_up(cumulative: FloatArray, guide: AnyArray, lane: int, u: float) -> int:
     """Give the first index whose cumulative sum is above `u`."""
     cells = guide.shape[1] - 1
-    cell = int(u * cells)
+    cell = min(max(int(u * cells), 0), cells - 1)
     low = guide[lane, cell]
     high = guide[lane, cell + 1]
     while low < high:

@@ -12,12 +12,12 @@ from varmix.learners.base import checked, half_uniform
 
 
 class BarrierNewtonState(NamedTuple):
-    """The mixture, the tempered curvature R, and the sums behind the mean cost s."""
+    """The mixture, the tempered curvature R, and the sums behind the mean cost s: of costs and of rounds."""
 
     mixture: FloatArray
     curvature: FloatArray
     cost: float
-    weight: float
+    rounds: float
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,9 @@ class BarrierNewton:
         w_{t+1} = argmin <g, w> + 1/2 |w - w_t|^2  in the metric  beta W^(-1/2) R_t W^(-1/2) + eps s W^-1 B W^-1
 
     over the restricted simplex (entries of W below 1e-3/k count as that).  B is the identity, except that the k - 1
-    components before the anchor count as one when they move together, `(k - 2) / (k - 1)^2` less in their block.  Every
-    term scales with the losses, so multiplying them changes nothing, and the defaults need no tuning.
+    components before the anchor count as one when they move together, `(k - 2) / (k - 1)^2` less in their block.  No
+    weight above that floor loses more than half in one round.  Every term scales with the losses, so multiplying them
+    changes nothing, and the defaults need no tuning.
 
     The paper sums g g' itself, which remembers for ever the huge curvature of every bad mixture it visits, and so
     recovers slowly.  Tempered by the root of the mixture, old curvature fades as the mixture gets better
@@ -82,13 +83,13 @@ class BarrierNewton:
         k = len(state.mixture)
         mixture, curvature = np.empty(k), np.empty((k, k))
         decay = 1.0 if self.window is None else 1.0 - 1.0 / self.window
-        cost, weight = barrier_newton(
+        cost, rounds = barrier_newton(
             evidence.ratios,
             evidence.coefficients,
             state.mixture,
             state.curvature,
             state.cost,
-            state.weight,
+            state.rounds,
             self.gamma,
             self.beta,
             40.0 / k**0.5 if self.eps is None else self.eps,
@@ -96,4 +97,4 @@ class BarrierNewton:
             mixture,
             curvature,
         )
-        return BarrierNewtonState(mixture, curvature, cost, weight)
+        return BarrierNewtonState(mixture, curvature, cost, rounds)

@@ -62,10 +62,10 @@ class Leader:
         """Let the oldest rows go, take the new ones in, and move towards the window's best mixture."""
         rows, coefficients = evidence.ratios[-self.window :], evidence.coefficients[-self.window :]
         places = (state.seen + np.arange(len(rows))) % self.window
-        ratios, weights = state.ratios.copy(), state.coefficients.copy()
-        ratios[places], weights[places] = rows, coefficients
+        ratios, kept = state.ratios.copy(), state.coefficients.copy()
+        ratios[places], kept[places] = rows, coefficients
         seen = state.seen + len(rows)
         filled = min(seen, self.window)
         mixture = np.empty(len(state.mixture))
-        leader(ratios[:filled], weights[:filled], state.mixture, self.gamma, self.steps, mixture)
-        return LeaderState(mixture, ratios, weights, seen)
+        leader(ratios[:filled], kept[:filled], state.mixture, self.gamma, self.steps, mixture)
+        return LeaderState(mixture, ratios, kept, seen)

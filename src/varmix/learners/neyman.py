@@ -12,11 +12,11 @@ from varmix.learners.base import checked
 
 
 class NeymanState(NamedTuple):
-    """The mixture, and per group the moving sum of squared norms and of its weights."""
+    """The mixture, and per group the moving sums of squared norms and of draws."""
 
     mixture: FloatArray
     squares: FloatArray
-    weights: FloatArray
+    counts: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +29,8 @@ class Neyman:
 
     Parameters
     ----------
-    shares
-        W, the share of each group in the target: `Groups.shares`.
+    masses
+        W, the part of the target that each group holds: `Groups.masses`.
     gamma
         Share of the uniform component.
     window
@@ -43,41 +43,41 @@ class Neyman:
     [0.45, 0.45, 0.1]
     """
 
-    shares: ArrayLike
+    masses: ArrayLike
     gamma: float = 0.1
     window: int = 200
     needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shares", as_mixture(self.shares, "shares"))
+        object.__setattr__(self, "masses", as_mixture(self.masses, "masses"))
         checked(self, gamma=as_fraction(self.gamma, "gamma"), window=as_count(self.window, "window", least=2))
 
     def init(self, k: int) -> NeymanState:
-        """Start in proportion to the shares."""
-        shares = np.asarray(self.shares)
-        if k != len(shares) + 1:
+        """Start in proportion to the masses."""
+        masses = np.asarray(self.masses)
+        if k != len(masses) + 1:
             raise ValueError(
-                f"Neyman needs one share per group: {len(shares)} shares fit {len(shares) + 1} components "
+                f"Neyman needs one mass per group: {len(masses)} masses fit {len(masses) + 1} components "
                 f"(the last is uniform), got {k}."
             )
-        nothing = np.zeros(len(shares))
-        return NeymanState(self._mix(shares), nothing, nothing)
+        nothing = np.zeros(len(masses))
+        return NeymanState(self._mix(masses), nothing, nothing)
 
     def step(self, state: NeymanState, evidence: Evidence) -> NeymanState:
         """Average the squared norms group by group, and allocate."""
         groups = np.argmax(evidence.ratios[:, :-1], axis=1)
-        squares, weights = state.squares.copy(), state.weights.copy()
+        squares, counts = state.squares.copy(), state.counts.copy()
         decay = 1.0 - 1.0 / self.window
         for group, square in zip(groups, evidence.norms**2, strict=True):
             squares[group] = decay * squares[group] + square
-            weights[group] = decay * weights[group] + 1.0
-        seen = weights > 0
-        means = np.divide(squares, weights, out=np.zeros_like(squares), where=seen)
-        shares = np.asarray(self.shares)
-        means[~seen] = (shares * means)[seen].sum() / shares[seen].sum()
-        total = shares * np.sqrt(means)
+            counts[group] = decay * counts[group] + 1.0
+        seen = counts > 0
+        means = np.divide(squares, counts, out=np.zeros_like(squares), where=seen)
+        masses = np.asarray(self.masses)
+        means[~seen] = (masses * means)[seen].sum() / masses[seen].sum()
+        total = masses * np.sqrt(means)
         mixture = self._mix(total / total.sum()) if total.sum() > 0 else state.mixture
-        return NeymanState(mixture, squares, weights)
+        return NeymanState(mixture, squares, counts)
 
     def _mix(self, allocation: FloatArray) -> FloatArray:
         return np.append((1.0 - self.gamma) * allocation, self.gamma)

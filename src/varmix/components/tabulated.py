@@ -1,0 +1,73 @@
+"""Tabulated: what families that keep a number per point and component have in common."""
+
+from copy import copy
+
+import numpy as np
+
+from varmix.arrays import AnyArray, FloatArray, IntArray, as_atoms
+from varmix.components.base import Components, Family
+from varmix.components.stack import Stack
+from varmix.components.table import Table
+from varmix.components.uniform import Uniform
+from varmix.kernels import table as kernels
+from varmix.spaces import Points
+from varmix.uniforms import Uniforms
+
+ENTRIES_PER_BLOCK = 1 << 19  # numbers converted to double at a time, when a table is built
+
+
+def rows_per_block(columns: int) -> int:
+    """Give how many rows of so many columns are read at a time, so that a memory map stays on disk."""
+    return max(ENTRIES_PER_BLOCK // max(columns, 1), 1)
+
+
+class Tabulated(Family):
+    """A table of float32 ratios (n, k) with cumulative sums to draw from: 13 bytes an entry.
+
+    What is drawn is exactly the stored law.  Subclasses make the table; they are final, because `draw_stratified` does
+    what `draw` does without calling it.
+    """
+
+    space: Points
+
+    def __init__(self, space: Points, table: AnyArray) -> None:
+        self.space = space
+        self._ratios = table
+        self._table = Table(table, space.target)
+        self.k = table.shape[1]
+        self.c = float(self._table.largest.max())
+
+    def anchored(self) -> Components:
+        """Give the same family with the target as one more component, the last; the tables are shared."""
+        if self.space.target is not None:
+            return Stack(self, Uniform(self.space))
+        family = copy(self)
+        family.k = self._ratios.shape[1] + 1
+        return family
+
+    def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
+        """Draw by the cumulative sums, and gather the rows."""
+        m = len(lanes)
+        atoms, rows = np.empty(m, np.int64), np.empty((m, self.k))
+        table = self._table
+        kernels.draw_rows(
+            lanes, uniforms.take(m), table.cumulative, table.guide, self._ratios, table.scale, atoms, rows
+        )
+        return atoms, rows
+
+    def draw_stratified(
+        self, mixture: FloatArray, m: int, uniforms: Uniforms
+    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+        """Give atoms, ratios, density and weights of a stratified draw: the same numbers in one compiled call."""
+        atoms, rows, density, weights = np.empty(m, np.int64), np.empty((m, self.k)), np.empty(m), np.empty(m)
+        table, slots, u = self._table, uniforms.take(m), uniforms.take(m)
+        law = table.cumulative, table.guide, self._ratios, table.scale
+        kernels.draw_stratified(mixture, slots, u, *law, atoms, rows, density, weights)
+        return atoms, rows, density, weights
+
+    def ratios(self, atoms: IntArray) -> FloatArray:
+        """Gather the rows of these atoms."""
+        atoms = as_atoms(atoms, self.space.n)
+        rows = np.empty((len(atoms), self.k))
+        kernels.gather(self._ratios, self._table.scale, atoms, rows)
+        return rows
