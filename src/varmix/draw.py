@@ -30,8 +30,9 @@ class _Fields:
 class Draw(_Fields):
     """What was drawn, and all that feedback needs to know about it later.
 
-    Everything is as it was when drawn, and read-only.  So feedback may come late, in any order, or never, and a
-    probability is never taken for another draw's.
+    Everything is as it was when drawn.  So feedback may come late, in any order, or never, and a probability is never
+    taken for another draw's.  All that feedback uses is read-only; the weights are the caller's, to scale in place or
+    to share with a tensor.
 
     Attributes
     ----------
@@ -78,13 +79,12 @@ def seal(
     serial: int,
     sampler_id: str,
 ) -> Draw:
-    """Make a receipt; the arrays become read-only.
+    """Make a receipt; the arrays that feedback uses become read-only.
 
     Writing the fields first and closing the object afterwards takes half the time of a frozen dataclass, which
     matters once per draw.
     """
     indices.setflags(write=False)
-    weights.setflags(write=False)
     ratios.setflags(write=False)
     density.setflags(write=False)
     fields = _Fields(indices, weights, ratios, density, serial, sampler_id)

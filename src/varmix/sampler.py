@@ -22,7 +22,7 @@ from varmix.uniforms import Uniforms
 
 @runtime_checkable
 class Shortcut(Protocol):
-    """A family that makes a stratified draw in one compiled call, with the same result as the calls it stands for."""
+    """A family that makes a stratified draw in one compiled call."""
 
     def draw_stratified(
         self, mixture: FloatArray, m: int, uniforms: Uniforms
@@ -130,7 +130,8 @@ class Sampler:
             weigh(ratios, mixture, density, weights)
         if not self._exact:
             weights = self._reweight(density)
-        return seal(atoms, weights, ratios, density, self._next_serial(), self._id)
+        self._serial += 1
+        return seal(atoms, weights, ratios, density, self._serial - 1, self._id)
 
     def _draw_by_lanes(self, mixture: FloatArray, m: int) -> tuple[IntArray, FloatArray]:
         mark = self._uniforms.mark()
@@ -168,14 +169,15 @@ class Sampler:
             atoms = np.flatnonzero(space.target)
             weights = space.target[atoms] * len(atoms)
         ratios = self._components.ratios(atoms)
-        return seal(atoms, weights, ratios, 1.0 / weights, self._next_serial(), self._id)
+        self._serial += 1
+        return seal(atoms, weights, ratios, 1.0 / weights, self._serial - 1, self._id)
 
     def update(self, draw: Draw, norms: ArrayLike) -> None:
         """Learn from the norms (of losses or gradients, never squared) of the atoms of `draw`, in its order.
 
         Feedback that is refused leaves everything as it was.
         """
-        if not isinstance(draw, Draw):
+        if type(draw) is not Draw:
             raise TypeError(f"update takes the receipt of a draw, then its norms; got {type(draw).__name__} first.")
         serial = draw.serial
         if draw.sampler_id != self._id:
@@ -241,11 +243,6 @@ class Sampler:
     def _settings(self) -> dict[str, State]:
         parts = {"learner": self.learner, "allocate": self.allocate, "reweight": self.reweight}
         return {name: _described(part) for name, part in parts.items()}
-
-    def _next_serial(self) -> int:
-        serial = self._serial
-        self._serial = serial + 1
-        return serial
 
     def __repr__(self) -> str:
         return f"Sampler({self.components!r}, {self.learner!r}, allocate={self.allocate!r})"

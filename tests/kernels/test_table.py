@@ -150,9 +150,10 @@ def test_a_stratified_draw_in_one_call_is_the_calls_it_stands_for():
     rng = np.random.default_rng(6)
     ratios, w = dense(), np.array([0.2, 0.3, 0.1, 0.4])
     table = Table(ratios, None)
-    slots, u = rng.random((2, 40))
+    both = rng.random(80)
+    slots, u = both[:40], both[40:]
     atoms, rows, density, weights = np.empty(40, dtype=np.int64), np.empty((40, 4)), np.empty(40), np.empty(40)
-    draw_stratified(w, slots, u, table.cumulative, table.guide, ratios, table.scale, atoms, rows, density, weights)
+    draw_stratified(w, both, table.cumulative, table.guide, ratios, table.scale, atoms, rows, density, weights)
     lanes, expected = np.empty(40, dtype=np.int64), (np.empty(40, dtype=np.int64), np.empty((40, 4)))
     spread(w, slots, lanes)
     draw_rows(lanes, u, table.cumulative, table.guide, ratios, table.scale, *expected)

@@ -15,9 +15,10 @@ def sampler():
 
 def test_receipts_cannot_be_changed(sampler):
     draw = sampler.draw(3)
-    for name in ("indices", "weights", "ratios", "density"):
+    for name in ("indices", "ratios", "density"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(draw, name)[...] = 0
+    for name in ("indices", "weights", "ratios", "density", "serial", "sampler_id"):
         with pytest.raises(AttributeError, match="cannot be changed"):
             setattr(draw, name, None)
     with pytest.raises(AttributeError, match="cannot be changed"):
@@ -115,3 +116,13 @@ def _use(used, serial):
 def test_receipts_are_made_by_samplers_only():
     with pytest.raises(TypeError, match="made by samplers"):
         varmix.Draw(1, 2, 3)
+
+
+def test_weights_are_the_callers_to_scale():
+    plain, scaled = (varmix.vrm(Groups([0, 0, 1, 1, 1]), rng=0) for _ in range(2))
+    for sampler, factor in ((plain, 1.0), (scaled, 7.0)):
+        for _ in range(10):
+            draw = sampler.draw(4)
+            draw.weights[:] *= factor
+            sampler.update(draw, 1.0 + draw.indices)
+    assert plain.mixture.tolist() == scaled.mixture.tolist()

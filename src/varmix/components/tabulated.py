@@ -58,11 +58,14 @@ class Tabulated(Family):
     def draw_stratified(
         self, mixture: FloatArray, m: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Give atoms, ratios, density and weights of a stratified draw: the same numbers in one compiled call."""
+        """Give atoms, ratios, density and weights of a stratified draw, in one compiled call.
+
+        The numbers are those of the separate calls, up to where a block of uniforms ends.
+        """
         atoms, rows, density, weights = np.empty(m, np.int64), np.empty((m, self.k)), np.empty(m), np.empty(m)
-        table, slots, u = self._table, uniforms.take(m), uniforms.take(m)
+        table = self._table
         law = table.cumulative, table.guide, self._ratios, table.scale
-        kernels.draw_stratified(mixture, slots, u, *law, atoms, rows, density, weights)
+        kernels.draw_stratified(mixture, uniforms.take(2 * m), *law, atoms, rows, density, weights)
         return atoms, rows, density, weights
 
     def ratios(self, atoms: IntArray) -> FloatArray:

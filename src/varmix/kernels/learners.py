@@ -35,12 +35,14 @@ def barrier_newton(
     `decay` multiplies the sums before each round: 1 when nothing is forgotten.
     """
     k = old.shape[0]
-    gradient = np.empty(k)
+    work = np.empty((k + 3, k))  # one allocation: they cost as much as the arithmetic when k is small
+    metric, gradient, root, lower = work[:k], work[k], work[k + 1], work[k + 2]
     cost = value_and_gradient(ratios, coefficients, old, gradient)
     total = decay * old_cost + cost
     rounds = decay * old_rounds + 1.0
     mixture[:] = old
-    root = np.sqrt(old)
+    for i in range(k):
+        root[i] = math.sqrt(old[i])
     for i in range(k):
         part = 2.0 * root[i] * (gradient[i] / cost) if cost > 0.0 else 0.0
         for j in range(k):
@@ -51,16 +53,13 @@ def barrier_newton(
         for i in range(k):
             gradient[i] *= unit
             root[i] = 1.0 / math.sqrt(max(old[i], FLOOR / k))
-        metric = np.empty((k, k))
+            lower[i] = (1.0 - LARGEST_DROP) * old[i] if old[i] > FLOOR / k else 0.0
+        lower[k - 1] = max(lower[k - 1], gamma)
         for i in range(k):
             part = beta * unit * root[i]
             for j in range(k):
                 metric[i, j] = part * curvature[i, j] * root[j]
         _add_barrier(root, eps, metric)
-        lower = np.empty(k)
-        for i in range(k):
-            lower[i] = (1.0 - LARGEST_DROP) * old[i] if old[i] > FLOOR / k else 0.0
-        lower[k - 1] = max(lower[k - 1], gamma)
         bounded_step(old, gradient, metric, lower, mixture)
         settle(mixture, gamma)
     return total, rounds

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from varmix.arrays import BoolArray, FloatArray, IntArray
+from varmix.arrays import FloatArray, IntArray
 from varmix.kernels.extended import shifted_gradient
 from varmix.kernels.jit import kernel
 from varmix.kernels.linear import factor, solve
@@ -96,20 +96,24 @@ def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray,
 @kernel
 def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> int:
     k = w.shape[0]
-    free = np.empty(k, dtype=np.bool_)
+    # Few allocations: each costs as much as a row of arithmetic when k is small.
+    marks = np.empty((2, k), dtype=np.int64)
+    free, index = marks[0], marks[1]
     for j in range(k):
         free[j] = w[j] > lower[j]
-    index = np.empty(k, dtype=np.int64)
-    work = np.empty((k + 2, k))  # one allocation for all: they cost as much as the arithmetic when k is small
+    work = np.empty((k + 2, k))
     upper, gradient, descent = work[:k], work[k], work[k + 1]
-    gradient[:] = g
+    force = 0.0
+    for j in range(k):
+        gradient[j] = g[j]
+        force = max(force, abs(g[j]))
     released = -1
     limit: int = 20 + 10 * k
     for iteration in range(limit):
         size, last = _split(free, M, index)
         if last < 0:  # the bounds leave one point
             return iteration
-        quality = factor(M, index, size, last, np.abs(gradient).max(), upper)
+        quality = factor(M, index, size, last, force, upper)
         step, blocking = _descend(x, gradient, lower, index, size, last, upper, descent)
         ill = quality < ILL_CONDITIONED
         if blocking < 0 and ill:
@@ -119,7 +123,7 @@ def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, 
         level, scale = _gradient_at(w, g, M, x, free, ill, gradient)
         if blocking >= 0:
             x[blocking] = lower[blocking]
-            free[blocking] = False
+            free[blocking] = 0
             if blocking == released and step == 0.0:
                 return iteration  # the multiplier that released it was rounding
             continue
@@ -131,12 +135,12 @@ def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, 
                 released = j
         if released < 0:
             return iteration + 1
-        free[released] = True
+        free[released] = 1
     return limit
 
 
 @kernel
-def _split(free: BoolArray, M: FloatArray, index: IntArray) -> tuple[int, int]:
+def _split(free: IntArray, M: FloatArray, index: IntArray) -> tuple[int, int]:
     """List the free coordinates but one; give their number and that one, the flattest.
 
     The flattest follows from the others because the sum is fixed.  Eliminating it, rather than bordering the system
@@ -231,7 +235,7 @@ def _gradient_at(
     g: FloatArray,
     M: FloatArray,
     x: FloatArray,
-    free: BoolArray,
+    free: IntArray,
     accurate: bool,
     gradient: FloatArray,
 ) -> tuple[float, float]:

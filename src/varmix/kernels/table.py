@@ -141,7 +141,6 @@ def store(
 @kernel
 def draw_stratified(
     mixture: FloatArray,
-    slots: FloatArray,
     uniforms: FloatArray,
     cumulative: FloatArray,
     guide: AnyArray,
@@ -152,8 +151,12 @@ def draw_stratified(
     density: FloatArray,
     weights: FloatArray,
 ) -> None:
-    """Allocate, draw, gather and weigh in one call: for single draws the calls cost more than the work."""
-    lanes = np.empty(atoms.shape[0], dtype=np.int64)
-    spread(mixture, slots, lanes)
-    draw_rows(lanes, uniforms, cumulative, guide, table, scale, atoms, ratios)
+    """Allocate, draw, gather and weigh in one call: for single draws the calls cost more than the work.
+
+    The first half of the uniforms is for the slots, the second for the atoms.
+    """
+    m = atoms.shape[0]
+    lanes = np.empty(m, dtype=np.int64)
+    spread(mixture, uniforms[:m], lanes)
+    draw_rows(lanes, uniforms[m:], cumulative, guide, table, scale, atoms, ratios)
     weigh(ratios, mixture, density, weights)

@@ -1,5 +1,6 @@
 """BarrierNewton: the paper's online Newton step made free of scales.  The default."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -92,7 +93,7 @@ class BarrierNewton:
             state.rounds,
             self.gamma,
             self.beta,
-            40.0 / k**0.5 if self.eps is None else self.eps,
+            40.0 / math.sqrt(k) if self.eps is None else self.eps,
             decay,
             mixture,
             curvature,
