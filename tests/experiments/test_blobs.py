@@ -1,4 +1,7 @@
+import sys
+
 import numpy as np
+import pytest
 
 from varmix import Groups, uniform, vrm
 from varmix.experiments import blobs
@@ -30,3 +33,9 @@ def test_the_command_prints_the_mixture_and_the_comparison(capsys):
     assert "Weight on the two middle blobs" in printed
     assert "uniform sampling would have had" in printed
     assert printed.count("accuracy") == 2
+
+
+def test_a_missing_extra_is_named_with_the_command_that_adds_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    with pytest.raises(ImportError, match=r"pip install 'varmix\[experiments\]'"):
+        blobs.main([])

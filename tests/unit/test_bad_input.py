@@ -138,6 +138,11 @@ REFUSED = {
     "evidence without rows": (lambda: Evidence(np.empty((0, 2)), []), ValueError, "m >= 1"),
     "evidence of other lengths": (lambda: Evidence(np.ones((2, 2)), [1.0]), ValueError, r"\(2, 2\) and \(1,\)"),
     "evidence of nan": (lambda: Evidence([[NAN]], [1.0]), ValueError, "ratios must be finite"),
+    "losses too large for ONS": (
+        lambda: ONS().step(ONS().init(2), Evidence([[1.0, 1.0]], [1e200])),
+        ValueError,
+        "too large for ONS",
+    ),
     "negative evidence": (lambda: Evidence([[1.0]], [-1.0]), ValueError, "coefficients must be finite"),
     "evidence without density": (lambda: Evidence([[1.0]], [1.0], [0.0]), ValueError, "above zero"),
     "ragged evidence": (lambda: Evidence([[1.0], [1.0, 2.0]], [1.0, 1.0]), TypeError, "different lengths"),

@@ -131,6 +131,7 @@ WRONG = {
     "another shape": (_with("learner/mixture", np.full(3, 1 / 3)), r"shape \(3,\)"),
     "cursors outside": (_with("components/position", np.full(3, 99)), "outside their groups"),
     "cursors without a seed": (_with("components/seed", False), "64 bits"),
+    "cursors whose seed is missing": (lambda state: state["components"].update(seed=None), "seed is missing"),
     "a seed too long": (_with("components/seed", 2**70), "64 bits"),
     "other groups": (_with("components/masses", np.full(3, 1 / 3)), "other masses"),
     "a generator that is none": (_with("uniforms/generator", {}), "random state"),

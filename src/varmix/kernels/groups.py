@@ -63,7 +63,7 @@ def draw_members(lanes: IntArray, uniforms: FloatArray, start: IntArray, members
     for r in range(lanes.shape[0]):
         g = lanes[r]
         size = start[g + 1] - start[g]
-        atoms[r] = members[start[g] + int(uniforms[r] * size)]
+        atoms[r] = members[start[g] + min(max(int(uniforms[r] * size), 0), size - 1)]
 
 
 @kernel

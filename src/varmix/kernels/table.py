@@ -82,7 +82,7 @@ def draw_table(
         if lanes[r] < cumulative.shape[0]:
             atoms[r] = look_up(cumulative, guide, lanes[r], uniforms[r])
         else:
-            atoms[r] = int(uniforms[r] * n)
+            atoms[r] = min(max(int(uniforms[r] * n), 0), n - 1)
 
 
 @kernel
