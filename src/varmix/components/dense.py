@@ -15,7 +15,7 @@ from varmix.spaces import Points
 class Dense(Tabulated):
     """Distributions from a table of probabilities p_j(i), or of ratios q_j(i) = p_j(i) / target(i), shape (n, k).
 
-    Arrays and memory maps are read in blocks and kept as float32 ratios with cumulative sums, 13 bytes an entry.  What
+    Arrays and memory maps are read in blocks and kept as float32 ratios with cumulative sums, 14 bytes an entry.  What
     is drawn is exactly the stored law.
 
     Parameters

@@ -5,7 +5,7 @@ import numpy as np
 from varmix.arrays import AnyArray, FloatArray
 from varmix.kernels import table as kernels
 
-POINTS_PER_CELL = 4
+POINTS_PER_CELL = 2
 
 
 class Table:

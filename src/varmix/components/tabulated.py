@@ -22,7 +22,7 @@ def rows_per_block(columns: int) -> int:
 
 
 class Tabulated(Family):
-    """A table of float32 ratios (n, k) with cumulative sums to draw from: 13 bytes an entry.
+    """A table of float32 ratios (n, k) with cumulative sums to draw from: 14 bytes an entry.
 
     What is drawn is exactly the stored law.  Subclasses make the table; they are final, because `draw_stratified` does
     what `draw` does without calling it.

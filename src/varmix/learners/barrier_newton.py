@@ -98,4 +98,5 @@ class BarrierNewton:
             mixture,
             curvature,
         )
-        return BarrierNewtonState(mixture, curvature, cost, rounds)
+        # What the constructor of a named tuple does, without the call around it: this is the hot path.
+        return tuple.__new__(BarrierNewtonState, (mixture, curvature, cost, rounds))
