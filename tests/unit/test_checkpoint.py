@@ -235,6 +235,7 @@ def test_a_kill_never_leaves_half_a_file(tmp_path):
         with subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)], stdout=subprocess.PIPE) as process:
             process.stdout.readline()
             while not path.exists():
+                assert process.poll() is None, "the process ended by itself"
                 time.sleep(0.01)
             time.sleep(pause)
             process.kill()
