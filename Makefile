@@ -27,6 +27,7 @@ check: $(VENV)/.ready-check
 
 bench: $(VENV)/.ready-bench
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/bias.py
 
 format: $(VENV)/.ready-check
 	$(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""Freedom from scales, and numbers that stay numbers over many rounds (DESIGN.md 5)."""
+"""Freedom from scales, and numbers that stay numbers over many rounds."""
 
 import numpy as np
 import pytest

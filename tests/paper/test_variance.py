@@ -1,4 +1,4 @@
-"""The variance of a batch mean under the allocations, computed exactly (DESIGN.md 6)."""
+"""The variance of a batch mean under the allocations, computed exactly."""
 
 import numpy as np
 import pytest
