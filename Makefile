@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python, pip and make:
-#   make run     the blobs problem of the paper, in a few seconds
+#   make run     the experiments of the paper in small, with a report, in three minutes at most
 #   make test    the whole test suite
 # Each sets up .venv on its first call and reuses it afterwards.
 
@@ -13,7 +13,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/varmix/kernels/
 .PHONY: run test check bench format clean
 
 run: $(VENV)/.ready-run
-	$(BIN)/python -m varmix.experiments.blobs
+	$(BIN)/varmix reproduce --quick
 
 test: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -n auto
@@ -34,7 +34,7 @@ format: $(VENV)/.ready-check
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .cache results .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/.ready:
 	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(VENV); }

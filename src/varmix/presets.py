@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.allocate import Allocation, carried, stratified
-from varmix.arrays import as_fraction, as_vector
+from varmix.arrays import as_count, as_fraction, as_vector
 from varmix.components import Components, Dense, Groups, Stack, Uniform, with_uniform
 from varmix.learners import BarrierNewton, Fixed, Learner
 from varmix.reweight import Reweight, exact
@@ -70,15 +70,22 @@ def _has_cursors(family: Components) -> bool:
     return isinstance(family, Groups) and not family.replacement
 
 
-def uniform(n: int, *, rng: int | np.random.Generator | None = None) -> Sampler:
-    """Plain uniform sampling with replacement, with the same interface; feedback changes nothing.
+def uniform(n: int, *, replacement: bool = True, rng: int | np.random.Generator | None = None) -> Sampler:
+    """Plain uniform sampling, with the same interface; feedback changes nothing.
+
+    Without replacement it is random reshuffling: every point once a pass, in a new order each time.
 
     Examples
     --------
     >>> uniform(10, rng=0).draw(3).weights
     array([1., 1., 1.])
+    >>> sorted(uniform(5, replacement=False, rng=0).draw(5).indices.tolist())
+    [0, 1, 2, 3, 4]
     """
-    return Sampler(Uniform(n), Fixed(), rng=rng)
+    if replacement:
+        return Sampler(Uniform(n), Fixed(), rng=rng)
+    everything = Groups(np.zeros(as_count(n, "n"), dtype=np.int8), replacement=False)
+    return Sampler(everything, Fixed(), rng=rng, allocate=carried)
 
 
 def importance(scores: ArrayLike, *, smoothing: float = 0.1, rng: int | np.random.Generator | None = None) -> Sampler:

@@ -1,0 +1,58 @@
+"""The command `varmix`: parsing, and nothing else."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+try:
+    import typer
+    from rich.console import Console
+except ImportError:
+    raise SystemExit("The command varmix needs an extra: pip install 'varmix[experiments]'") from None
+
+from varmix.experiments.refusal import Refusal
+
+app = typer.Typer(
+    help="Stochastic optimisation with less variance.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+console = Console()
+
+
+@app.command()
+def reproduce(
+    experiments: Annotated[list[str] | None, typer.Argument(help="Which ones; all that can run here if none.")] = None,
+    full: Annotated[bool, typer.Option("--full/--quick", help="All runs, or a few of them.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes to run on.")] = os.cpu_count() or 1,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results [default: results/quick or /full].")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the runs that are missing in the folder.")
+    ] = False,
+) -> None:
+    """Re-run the paper's experiments and show what came out beside what it says."""
+    from varmix.experiments.reproduce import Request
+    from varmix.experiments.reproduce import reproduce as perform
+
+    folder = out or Path("results") / ("full" if full else "quick")
+    request = Request(tuple(experiments or ()), "full" if full else "quick", jobs, folder, resume)
+    raise typer.Exit(perform(request, console))
+
+
+@app.command()
+def inspect(checkpoint: Annotated[Path, typer.Argument(help="A file written by varmix.save.")]) -> None:
+    """Show what a saved sampler holds, with its mixture as a bar chart."""
+    from varmix.experiments.inspect import show
+
+    show(checkpoint, console)
+
+
+def main() -> None:
+    """Run the command; what cannot be done is told in one line."""
+    try:
+        app()
+    except Refusal as refusal:
+        Console(stderr=True).print(f"varmix: {refusal}", markup=False, soft_wrap=True)
+        raise SystemExit(2) from None

@@ -1,0 +1,235 @@
+"""Reproduce: from a list of experiments to a report.
+
+out/records/     one file per finished run, and one table per experiment
+out/figures/     every figure as PNG and SVG
+out/report/      index.html, which holds all of it
+out/errors/      how runs failed, if any did
+"""
+
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from varmix.experiments import plots, report
+from varmix.experiments.catalogue import entry, experiment, names
+from varmix.experiments.experiment import Mode
+from varmix.experiments.findings import Claim, Findings
+from varmix.experiments.records import Config, Records
+from varmix.experiments.refusal import Refusal
+from varmix.experiments.runner import Failure, Job, WorkerError, perform, versions
+
+LEAST_SPACE = 200e6  # bytes on the disk, far above what a full run writes
+MARKS = {
+    "holds": ("✓", "green"),
+    "holds in part": ("◐", "yellow"),
+    "does not hold": ("✗", "red"),
+    "too few runs": ("…", "yellow"),
+    "measured": ("·", "default"),
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for; no names mean all experiments that can run here."""
+
+    experiments: tuple[str, ...]
+    mode: Mode
+    jobs: int
+    out: Path
+    resume: bool
+
+
+def reproduce(request: Request, console: Console) -> int:
+    """Make all runs that are missing, then the figures, the report and the table; give the exit code."""
+    start = time.perf_counter()
+    chosen, skipped = choose(request.experiments)
+    prepare(request.out)
+    plans = {name: experiment(name).plan(request.mode) for name in chosen}
+    records = Records(request.out / "records")
+    if not request.resume:
+        set_aside(request.out, chosen, console)
+    jobs = [job for name, plan in plans.items() for job in missing(name, plan, records)]
+    announce(jobs, sum(map(len, plans.values())), request, console)
+    _tell_damaged(records, console)
+    try:
+        failures = perform(jobs, request.out, request.jobs, console) if jobs else []
+    except KeyboardInterrupt:
+        _tell_saved("Stopped", plans, records, request, console)
+        return 130
+    except WorkerError as error:
+        _tell_saved(str(error), plans, records, request, console)
+        return 1
+    found = [experiment(name).findings(records.read(name, plan)) for name, plan in plans.items()]
+    for name, plan in plans.items():
+        records.write_table(name, plan)
+    page = publish(found, request, skipped, time.perf_counter() - start)
+    conclude(found, failures, skipped, page, request, console)
+    return 1 if failures else 0
+
+
+def choose(asked: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Give the experiments to run, and a line for each that cannot; one that was asked for by name must be able to."""
+    chosen, skipped = [], []
+    for name in dict.fromkeys(asked or names()):
+        lacking = entry(name).missing
+        if not lacking:
+            chosen.append(name)
+            continue
+        line = f"{name} needs {', '.join(lacking)}: pip install 'varmix[{entry(name).extra}]'"
+        if asked:
+            raise Refusal(f"The experiment {line}")
+        skipped.append(line)
+    return chosen, skipped
+
+
+def prepare(out: Path) -> None:
+    """Make the folder and see that it can be written to."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / f".probe-{os.getpid()}"
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise Refusal(f"Cannot write to {out}: {error.strerror}. Choose another folder with --out.") from None
+    free = shutil.disk_usage(out).free
+    if free < LEAST_SPACE:
+        raise Refusal(
+            f"Too little space on the disk of {out}: {free / 1e6:.0f} MB free, {LEAST_SPACE / 1e6:.0f} MB needed. "
+            f"Free some, or choose another folder with --out."
+        )
+
+
+def set_aside(out: Path, chosen: Sequence[str], console: Console) -> None:
+    """Move the runs of an earlier call out of the way; they are kept until the next."""
+    for name in chosen:
+        old, kept = out / "records" / name, out / "previous" / name
+        if old.exists():
+            shutil.rmtree(kept, ignore_errors=True)
+            kept.parent.mkdir(exist_ok=True)
+            old.replace(kept)
+            console.print(
+                f"{name}: starting over, the earlier runs are kept in {kept} (--resume would go on with them)."
+            )
+
+
+def missing(name: str, plan: Sequence[Config], records: Records) -> list[Job]:
+    """Give the runs of a plan that are not on record."""
+    seconds = experiment(name).seconds
+    return [Job(name, config, seconds(config)) for config in plan if not records.has(name, config)]
+
+
+def announce(jobs: Sequence[Job], planned: int, request: Request, console: Console) -> None:
+    """Say what is to be done and how long it will take."""
+    expected = sum(job.seconds for job in jobs) / min(request.jobs, max(len(jobs), 1))
+    done = planned - len(jobs)
+    already = f" ({done} of {planned} are done already)" if done else ""
+    processes = f"{request.jobs} process{'es' if request.jobs > 1 else ''}"
+    console.print(
+        f"{request.mode} mode: {len(jobs)} runs{already} on {processes}, about {duration(expected)}; "
+        f"results go to {request.out}"
+    )
+
+
+def publish(found: Sequence[Findings], request: Request, skipped: Sequence[str], seconds: float) -> Path:
+    """Write the figures and the report."""
+    for findings in found:
+        for picture in findings.pictures:
+            plots.save(picture.plot(), request.out / "figures", picture.name)
+    facts = {
+        "command": command(request),
+        "time": duration(seconds),
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        **versions(),
+    }
+    return report.write(request.out, found, facts, skipped)
+
+
+def conclude(
+    found: Sequence[Findings],
+    failures: Sequence[Failure],
+    skipped: Sequence[str],
+    page: Path,
+    request: Request,
+    console: Console,
+) -> None:
+    """Print the table, what failed, what was left out, and where the report is."""
+    console.print(claims_table(found))
+    for failure in failures:
+        what = ", ".join(f"{name} {value}" for name, value in failure.job.config.items())
+        console.print(f"[red]failed[/red] {failure.job.experiment} ({what}): {failure.message}; see {failure.path}")
+    if failures:
+        console.print(f"{len(failures)} runs failed; the table is made from the others. {again(request)}")
+    for line in skipped:
+        console.print(f"left out: {line}", markup=False)
+    console.print(f"Report: {page}", soft_wrap=True)
+
+
+def claims_table(found: Sequence[Findings]) -> Table:
+    """Give the table that opens the report, for the terminal."""
+    table = Table(show_lines=True, title="The paper says, we measured")
+    for heading, share in (("", 1), ("the paper says", 4), ("we measured", 5), ("verdict", 2)):
+        table.add_column(heading, ratio=share)
+    for findings in found:
+        for claim in findings.claims:
+            table.add_row(findings.experiment, *_cells(claim))
+    return table
+
+
+def _cells(claim: Claim) -> tuple[Text, Text, Text]:
+    mark, color = MARKS[claim.verdict]
+    said = (
+        Text("beyond the paper: ", style="dim") + Text(claim.paper, style="default")
+        if claim.beyond
+        else Text(claim.paper)
+    )
+    measured = Text(claim.measured) + Text(f"\n{claim.settings}", style="dim")
+    return said, measured, Text(f"{mark} {claim.verdict}", style=color)
+
+
+def command(request: Request) -> str:
+    """Give the command that was called."""
+    parts = ["varmix", "reproduce", *request.experiments, f"--{request.mode}", "--jobs", str(request.jobs)]
+    return " ".join([*parts, "--out", str(request.out)])
+
+
+def again(request: Request) -> str:
+    """Say how to go on."""
+    return f"Go on with: {command(request)} --resume"
+
+
+def duration(seconds: float) -> str:
+    """Say a time as a person would.
+
+    Examples
+    --------
+    >>> duration(42), duration(600), duration(9000)
+    ('42 s', '10 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _tell_damaged(records: Records, console: Console) -> None:
+    for path in records.damaged:
+        console.print(f"[yellow]damaged[/yellow] record set aside as {path}; the run is made again.", soft_wrap=True)
+
+
+def _tell_saved(
+    what: str, plans: dict[str, list[Config]], records: Records, request: Request, console: Console
+) -> None:
+    saved = sum(len(records.read(name, plan)) for name, plan in plans.items())
+    console.print(
+        f"{what}: {saved} of {sum(map(len, plans.values()))} runs are saved. {again(request)}", soft_wrap=True
+    )
+    sys.stdout.flush()
