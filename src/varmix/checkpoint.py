@@ -6,8 +6,6 @@ Arrays are safetensors; numbers and strings are JSON in its header, under a form
 import hashlib
 import json
 import os
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from varmix.arrays import AnyArray, State
+from varmix.files import replacing
 from varmix.sampler import Sampler
 
 FORMAT = 1
@@ -28,6 +27,8 @@ def save(path: str | os.PathLike[str], sampler: Sampler) -> None:
 
     Examples
     --------
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> import varmix
     >>> sampler = varmix.uniform(10, rng=0)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -41,18 +42,8 @@ def save(path: str | os.PathLike[str], sampler: Sampler) -> None:
     header = json.dumps(tree)
     metadata = {"varmix_format": str(FORMAT), "state": header, "sha256": _digest(header, arrays)}
     content = to_bytes(arrays, metadata=metadata)
-    target = Path(path)
-    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(aside, 0o666 & ~_umask())
-        os.replace(aside, target)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(content)
 
 
 def load(path: str | os.PathLike[str], sampler: Sampler) -> Sampler:
@@ -114,9 +105,3 @@ def _join(tree: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: AN
     if isinstance(tree, dict):
         return {key: _join(part, f"{name}/{key}", arrays) for key, part in tree.items()}
     return tree
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 try:
     import typer
@@ -11,6 +11,8 @@ except ImportError:
     raise SystemExit("The command varmix needs an extra: pip install 'varmix[experiments]'") from None
 
 from varmix.experiments.refusal import Refusal
+
+DataAction = Literal["list", "fetch", "check"]
 
 app = typer.Typer(
     help="Stochastic optimisation with less variance.",
@@ -39,6 +41,17 @@ def reproduce(
     folder = out or Path("results") / ("full" if full else "quick")
     request = Request(tuple(experiments or ()), "full" if full else "quick", jobs, folder, resume)
     raise typer.Exit(perform(request, console))
+
+
+@app.command()
+def data(
+    action: Annotated[DataAction, typer.Argument(help="List the data sets, fetch them, or check their content.")],
+    names: Annotated[list[str] | None, typer.Argument(help="Which ones; all that can be had if none.")] = None,
+) -> None:
+    """Find, fetch and check the data sets of the experiments."""
+    from varmix.experiments.data import perform
+
+    raise typer.Exit(perform(action, names or [], console))
 
 
 @app.command()

@@ -6,11 +6,12 @@ or none, any number of processes may write at once, and damage is noticed.
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from varmix.files import replacing
 
 Config: TypeAlias = Mapping[str, Any]
 Result: TypeAlias = Mapping[str, Any]
@@ -63,7 +64,8 @@ class Records:
         path.parent.mkdir(parents=True, exist_ok=True)
         body = asdict(record)
         text = _canonical({**body, "sha256": _checksum(body)})
-        write_aside(path, text + "\n")
+        with replacing(path) as file:
+            file.write(f"{text}\n".encode())
         return path
 
     def read(self, experiment: str, configs: Sequence[Config]) -> list[Record]:
@@ -76,7 +78,8 @@ class Records:
         path = self.folder / f"{experiment}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         rows = [_canonical(asdict(record)) + "\n" for record in self.read(experiment, configs)]
-        write_aside(path, "".join(rows))
+        with replacing(path) as file:
+            file.write("".join(rows).encode())
         return path
 
     def _read(self, path: Path, config: Config) -> Record | None:
@@ -93,20 +96,6 @@ class Records:
             self.damaged.append(aside)
             return None
         return record
-
-
-def write_aside(path: Path, text: str) -> None:
-    """Write a text so that `path` holds either what it held before or all of it, whatever happens meanwhile."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
 
 
 def _free_name(path: Path) -> Path:

@@ -1,0 +1,48 @@
+"""Data: the data sets from the command line."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from rich.console import Console
+
+from varmix import datasets
+from varmix.experiments.refusal import Refusal
+
+
+def perform(action: Literal["list", "fetch", "check"], names: Sequence[str], console: Console) -> int:
+    """List, fetch or check data sets; give the exit code.
+
+    Without names, all that can be fetched are fetched and all that are at hand are checked.
+    """
+    for name in names:
+        if name not in datasets.SETS:
+            raise Refusal(f"Unknown data set {name!r}: choose from {', '.join(datasets.names())}.")
+    try:
+        if action == "list":
+            console.print(datasets.describe(), soft_wrap=True, highlight=False, markup=False)
+            return 0
+        chosen = names or [name for name in datasets.names() if _sensible(action, name)]
+    except datasets.DataUnavailable as error:
+        raise Refusal(str(error)) from None
+    if not chosen:
+        console.print("No data set is at hand: varmix data fetch")
+    failed = [name for name in chosen if not _one(action, name, console)]
+    return 1 if failed else 0
+
+
+def _sensible(action: str, name: str) -> bool:
+    return datasets.SETS[name].fetchable if action == "fetch" else datasets.available(name)
+
+
+def _one(action: str, name: str, console: Console) -> bool:
+    """Do it for one set; a set that fails does not keep the others from being looked at."""
+    try:
+        if action == "fetch":
+            console.print(f"{name}: {datasets.fetch(name)}", soft_wrap=True, highlight=False, markup=False)
+        else:
+            datasets.check(name)
+            console.print(f"{name}: sound ({datasets.locate(name)})", soft_wrap=True, highlight=False, markup=False)
+    except (datasets.DataUnavailable, datasets.DataDamaged) as error:
+        console.print(f"{name}: {error}", style="red", soft_wrap=True, highlight=False, markup=False)
+        return False
+    return True
