@@ -108,6 +108,11 @@ def hinge(data: Blobs, theta: FloatArray) -> float:
     return float(np.maximum(0.0, 1.0 - data.y * (data.X @ theta)).mean())
 
 
+def lasting(accuracies: FloatArray) -> FloatArray:
+    """Give the least accuracy from every look on: what is never lost again."""
+    return np.asarray(np.minimum.accumulate(accuracies[::-1])[::-1])
+
+
 def sustained(accuracies: FloatArray, level: float = LEVEL) -> int | None:
     """Give the iteration of the first look from which on the accuracy never falls below `level` again.
 
@@ -143,7 +148,7 @@ def run(config: Config) -> Result:
         "mixture": done.mixtures[-1].tolist() if learns else None,
         "mixture_in_figure": done.mixtures[in_figure].tolist() if learns else None,
         "iterations": (LOOK * (looks + 1)).tolist(),
-        "accuracies": done.accuracies[looks].tolist(),
+        "kept": lasting(done.accuracies)[looks].tolist(),
         "mixtures": np.round(done.mixtures[looks], 5).tolist() if learns else None,
     }
 
@@ -166,8 +171,8 @@ def findings(records: Sequence[Record]) -> Findings:
             Picture(
                 "blobs",
                 "Left, the six blobs with their labels; middle, the same points with the weight that the mixture gives "
-                f"their blob after {FIGURE_AT:,} iterations. Right, accuracy against iterations, mean and 95 % band "
-                "over the seeds: only the middle blobs hold support vectors, and drawing them more often settles the "
+                f"their blob after {FIGURE_AT:,} iterations. Right, the accuracy that is never lost again, mean and "
+                "95 % band: only the middle blobs hold support vectors, and drawing them more often settles the "
                 "separating line sooner.",
                 "Three panels: six blobs in two colours, the two middle blobs dark and the others pale, and accuracy "
                 "curves of all arms rising to one.",
@@ -212,7 +217,7 @@ def _speed_up(arm: str, times: list[int], baseline: list[int], runs: int, settin
     said = {
         "mixture": "VRM achieves a certain level of accuracy faster than uniform sampling (here: the default learner).",
         "authors' ONS": "The same, with the paper's learner and the authors' settings.",
-        "reshuffling": "Not in the paper: plain reshuffling against uniform draws with replacement.",
+        "reshuffling": "Plain reshuffling against uniform draws with replacement.",
     }[arm]
     kept = "" if len(times) == runs else f" ({runs - len(times)} of {runs} runs never did)"
     measured = f"Accuracy {LEVEL} sustained {faster} times sooner than with uniform draws{kept}."
@@ -256,8 +261,8 @@ def _figure(arms: dict[str, list[Record]]) -> "Figure":
             middle.annotate(f"{weights[j]:.2f}", (x, y + (0.9 if above else -1.2)), ha="center")
     middle.set(title=f"mixture weight after {FIGURE_AT:,} iterations", xlabel="$x_1$", ylim=(HEIGHT - 2, HEIGHT + 2.5))
     for index, (arm, rows) in enumerate((arm, rows) for arm, rows in arms.items() if arm != "uniform again"):
-        lines(right, rows[0].result["iterations"], [r.result["accuracies"] for r in rows], arm, index)
-    right.set(title="accuracy", xlabel="iterations", xscale="log", ylim=(0.7, 1.005))
+        lines(right, rows[0].result["iterations"], [r.result["kept"] for r in rows], arm, index)
+    right.set(title="accuracy kept from here on", xlabel="iterations", xscale="log", ylim=(0.45, 1.01))
     right.legend(loc="lower right")
     return figure
 

@@ -12,6 +12,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from varmix.experiments.findings import Picture
 from varmix.experiments.statistics import band
 
 # Okabe and Ito's colours, dark enough on white; lines differ by dashes as well, for print in grey.
@@ -19,6 +20,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#7A5195", "#B8860B", "#56B4E9", "#4D
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1)), "-.", ":")
 STYLE: dict[Any, Any] = {
     "font.size": 9,
+    "axes.titlesize": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -32,12 +34,16 @@ STYLE: dict[Any, Any] = {
 }
 
 
+def render(picture: Picture) -> Figure:
+    """Make a figure in the common look."""
+    with rc_context(STYLE):
+        return picture.plot()
+
+
 def panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.8) -> tuple[Figure, list[Axes]]:
     """Give a figure with a row (or rows) of panels, and its panels from left to right."""
-    with rc_context(STYLE):
-        figure = Figure(figsize=(width * columns, height * rows))
-        axes = figure.subplots(rows, columns, squeeze=False)
-    return figure, list(axes.flat)
+    figure = Figure(figsize=(width * columns, height * rows))
+    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
 def lines(axes: Axes, x: Sequence[float], rows: Sequence[Sequence[float]], name: str, index: int) -> None:

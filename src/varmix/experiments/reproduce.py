@@ -143,7 +143,7 @@ def publish(found: Sequence[Findings], request: Request, skipped: Sequence[str],
     """Write the figures and the report."""
     for findings in found:
         for picture in findings.pictures:
-            plots.save(picture.plot(), request.out / "figures", picture.name)
+            plots.save(plots.render(picture), request.out / "figures", picture.name)
     facts = {
         "command": command(request),
         "time": duration(seconds),

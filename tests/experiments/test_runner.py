@@ -1,0 +1,73 @@
+from dataclasses import asdict
+
+import pytest
+from rich.console import Console
+
+from varmix.experiments.problems import Problem
+from varmix.experiments.records import Records
+from varmix.experiments.regret import DEFAULT
+from varmix.experiments.runner import Job, WorkerError, error_file, perform, versions
+
+
+def job(seed=0, arm=DEFAULT, **changes):
+    problem = asdict(Problem(3, 10.0, "hot", "stationary", rounds=20, seed=seed))
+    return Job("regret", {"part": "growth", "arm": arm, **problem, **changes}, 0.1)
+
+
+@pytest.fixture
+def console():
+    return Console(quiet=True)
+
+
+def test_every_run_is_recorded_with_versions_and_times(tmp_path, console):
+    jobs = [job(seed) for seed in range(3)]
+    assert perform(jobs, tmp_path, 2, console) == []
+    records = Records(tmp_path / "records").read("regret", [j.config for j in jobs])
+    assert len(records) == 3
+    for record in records:
+        assert record.result["paid"] >= 0
+        assert record.wall_seconds > 0
+        assert record.cpu_seconds > 0
+        assert {"varmix", "numpy", "numba"} <= set(record.versions)
+
+
+def test_results_do_not_depend_on_the_number_of_processes(tmp_path, console):
+    jobs = [job(seed) for seed in range(2)]
+    found = []
+    for workers in (1, 2):
+        out = tmp_path / str(workers)
+        perform(jobs, out, workers, console)
+        found.append([r.result for r in Records(out / "records").read("regret", [j.config for j in jobs])])
+    assert found[0] == found[1]
+
+
+def test_a_run_that_raises_is_told_with_its_traceback_and_the_others_go_on(tmp_path, console):
+    bad, good = job(arm="no such learner"), job(1)
+    (failure,) = perform([bad, good], tmp_path, 1, console)
+    assert failure.job == bad
+    assert failure.message == "KeyError: 'no such learner'"
+    assert failure.path == error_file(tmp_path, bad)
+    assert "Traceback" in failure.path.read_text()
+    records = Records(tmp_path / "records")
+    assert records.has("regret", good.config)
+    assert not records.has("regret", bad.config)
+
+
+def test_versions_name_what_is_installed_only():
+    found = versions()
+    assert found["numpy"]
+    assert all(found.values())
+
+
+def test_a_broken_pool_becomes_one_clear_error(tmp_path, console, monkeypatch):
+    from concurrent.futures import Future
+    from concurrent.futures.process import BrokenProcessPool
+
+    def broken(self, *arguments):
+        future = Future()
+        future.set_exception(BrokenProcessPool("gone"))
+        return future
+
+    monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor.submit", broken)
+    with pytest.raises(WorkerError, match="want of memory"):
+        perform([job()], tmp_path, 1, console)
