@@ -11,6 +11,7 @@ from varmix.components import Components, Dense, Groups, Stack, Uniform, with_un
 from varmix.learners import BarrierNewton, Fixed, Learner
 from varmix.reweight import Reweight, exact
 from varmix.sampler import Sampler
+from varmix.spaces import Space
 
 
 def vrm(
@@ -70,13 +71,18 @@ def _has_cursors(family: Components) -> bool:
     return isinstance(family, Groups) and not family.replacement
 
 
-def uniform(n: int, *, rng: int | np.random.Generator | None = None) -> Sampler:
+def uniform(n: int | Space, *, rng: int | np.random.Generator | None = None) -> Sampler:
     """Plain uniform sampling with replacement, with the same interface; feedback changes nothing.
+
+    `n` is a number of points, or a space: `Subsets(n, size)` gives uniform sets of distinct points.
 
     Examples
     --------
     >>> uniform(10, rng=0).draw(3).weights
     array([1., 1., 1.])
+    >>> from varmix import Subsets
+    >>> uniform(Subsets(10, 4), rng=0).draw(3).indices.shape
+    (3, 4)
     """
     return Sampler(Uniform(n), Fixed(), rng=rng)
 

@@ -29,9 +29,9 @@ class KDpp(Family):
     number of points, and all ridges share their tables: about 18 bytes a point and feature.  The points of a set are
     listed in ascending order.
 
-    `c` is a bound on the largest ratio, which cannot be found in reasonable time: the least that follows from the longest
-    rows (Hadamard), from the largest eigenvalues (interlacing) and from the number of sets.  Ratios beyond 1e299 are not
-    told from one another.
+    `c` is a bound on the largest ratio, which itself cannot be found in reasonable time: the least of those that
+    follow from the longest rows (Hadamard), the largest eigenvalues (interlacing) and the number of sets.  Ratios
+    beyond 1e299 are not told from one another.
 
     Parameters
     ----------
@@ -112,9 +112,7 @@ class KDpp(Family):
         density, weights = np.empty(m), np.empty(m)
         numbers = uniforms.take(m + 2)
         _, roots, laws = self._rows
-        kernels.draw_stratified(
-            mixture, numbers, *self._draws, self._tries, roots, laws, atoms, rows, density, weights
-        )
+        kernels.draw_stratified(mixture, numbers, *self._draws, self._tries, roots, laws, atoms, rows, density, weights)
         return atoms, rows, density, weights
 
     def ratios(self, atoms: IntArray) -> FloatArray:
@@ -136,18 +134,14 @@ class KDpp(Family):
 
     def state_dict(self) -> State:
         """Give what the sets are; nothing changes."""
-        return super().state_dict() | {
-            "size": self.space.size,
-            "ridges": self.ridges.copy(),
-            "eigenvalues": self._values.copy(),
-        }
+        return super().state_dict() | {"ridges": self.ridges.copy(), "eigenvalues": self._values.copy()}
 
     def load_state_dict(self, state: State) -> None:
         """Check that these are the k-DPPs that were saved."""
         require(state, set(self.state_dict()), "KDpp")
         self.check_shape(state)
-        if state["size"] != self.space.size or not same(state["ridges"], self.ridges):
-            raise ValueError("The saved k-DPPs have another size or other ridges: rebuild those that were saved.")
+        if not same(state["ridges"], self.ridges):
+            raise ValueError(f"The saved k-DPPs have other ridges: {state['ridges']}. Rebuild those that were saved.")
         if not _close(state["eigenvalues"], self._values):
             raise ValueError("The saved k-DPPs have other eigenvalues: rebuild them from the same features.")
 

@@ -79,4 +79,4 @@ def _log_bounds(spectrum: Spectrum, size: int, log_ridges: FloatArray) -> FloatA
     largest = np.log(spectrum.values[-size:])
     by_rows = np.logaddexp(longest, log_ridges[:, None]).sum(axis=1)
     by_values = np.logaddexp(largest, log_ridges[:, None]).sum(axis=1) + _powers(log_ridges, size - len(largest))
-    return np.minimum(by_rows, by_values)
+    return np.asarray(np.minimum(by_rows, by_values))

@@ -71,12 +71,13 @@ class Spectrum:
                 f"Give (L + L.T) / 2 if that is what is meant."
             )
         values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
-        if values[0] < -rounding * values[-1]:
+        largest = float(np.abs(values).max())
+        if values[0] < -rounding * largest:
             raise ValueError(
-                f"L must be positive semi-definite; its least eigenvalue is {values[0] / values[-1]:.3g} times its "
-                f"largest. Add that much to its diagonal, or take another kernel."
+                f"L must be positive semi-definite; its least eigenvalue is {values[0] / largest:.3g} of the largest "
+                f"in size. Add a multiple of the identity that lifts it to zero, or take another kernel."
             )
-        real = values > len(kernel) * EPS * values[-1]
+        real = values > len(kernel) * EPS * largest
         return cls(vectors[:, real], values[real], exponent // 2)
 
     @property

@@ -180,9 +180,7 @@ def log_determinant(gram: FloatArray, scale: float, ridge: float, upper: FloatAr
 
 
 @kernel
-def set_ratios(
-    atoms: IntArray, vectors: FloatArray, roots: FloatArray, laws: FloatArray, ratios: FloatArray
-) -> None:
+def set_ratios(atoms: IntArray, vectors: FloatArray, roots: FloatArray, laws: FloatArray, ratios: FloatArray) -> None:
     """Write the ratios of sets under every law; columns beyond the laws (the anchor) are one.
 
     A law is (scale, ridge, log factor): its ratio is det(scale * gram + ridge I) times the factor.  Of the two matrices
