@@ -10,10 +10,12 @@ from varmix import (
     Distances,
     Fixed,
     Groups,
+    KDpp,
     Leader,
     Neyman,
     Points,
     Stack,
+    Subsets,
     Uniform,
     with_uniform,
 )
@@ -88,6 +90,28 @@ FAMILIES = {
     "stack": lambda: Stack(Dense(probabilities()), Groups(LABELS), Uniform(N)),
     "stack, anchored": lambda: with_uniform(Groups(LABELS, smoothing=0.1), Distances(features(), features()[:2])),
     "drifting": Drifting,
+}
+
+FEW, SIZE = 9, 3  # so few that all sets can be listed
+
+
+def rows(d=3, seed=2):
+    return np.random.default_rng(seed).normal(size=(FEW, d)) * np.linspace(0.3, 2, FEW)[:, None]
+
+
+def kernel():
+    X = rows()
+    return np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 2)
+
+
+FAMILIES |= {
+    "uniform subsets": lambda: Uniform(Subsets(FEW, SIZE)),
+    "k-dpp": lambda: KDpp(rows(), SIZE, [0.1, 1.0, 10.0]),
+    "k-dpp, anchored": lambda: with_uniform(KDpp(rows(), SIZE, [0.1, 1.0, 10.0])),
+    "k-dpp, no ridge": lambda: with_uniform(KDpp(rows(), SIZE, [0.0, 1.0])),
+    "k-dpp, more points than features": lambda: with_uniform(KDpp(rows(d=2), 4, [0.5])),
+    "k-dpp, from kernel": lambda: with_uniform(KDpp.from_kernel(kernel(), SIZE, [0.0, 0.5])),
+    "k-dpps, stacked": lambda: with_uniform(KDpp(rows(), SIZE, [0.1]), KDpp.from_kernel(kernel(), SIZE)),
 }
 
 # Reshuffled groups are not independent draws, so the chi-square of the contract does not apply to them.

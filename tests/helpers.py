@@ -7,6 +7,9 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy import sparse
 
+from varmix import Subsets
+from varmix.testing import all_atoms
+
 
 def random_mixture(rng, k, gamma, *, on_bounds=False):
     """Give a point of the restricted simplex: inside it, or with about half of its coordinates on their bounds."""
@@ -117,8 +120,10 @@ def atom_probabilities(family, lanes):
 
 
 def target_of(family):
-    """Give the target of a family over points, uniform or not."""
+    """Give the target of a family over points or few subsets, uniform or not."""
     space = family.space
+    if isinstance(space, Subsets):
+        return np.full(len(all_atoms(space)), 1 / len(all_atoms(space)))
     return np.full(space.n, 1 / space.n) if space.target is None else space.target
 
 

@@ -11,7 +11,7 @@ Ways of filling a batch are in `varmix.allocate`, of weighting it in `varmix.rew
 
 from varmix import allocate, hindsight, reweight, theory
 from varmix.checkpoint import load, save
-from varmix.components import Dense, Distances, Groups, Stack, Uniform, with_uniform
+from varmix.components import Dense, Distances, Groups, KDpp, Stack, Uniform, with_uniform
 from varmix.draw import Draw
 from varmix.evidence import Evidence
 from varmix.learners import OGD, ONS, BarrierNewton, Fixed, Leader, Neyman
@@ -34,6 +34,7 @@ __all__ = [
     "Fixed",
     "GainMeter",
     "Groups",
+    "KDpp",
     "Leader",
     "Neyman",
     "Points",

@@ -120,6 +120,35 @@ def as_atoms(values: ArrayLike, n: int) -> IntArray:
     return np.asarray(atoms, dtype=np.int64)
 
 
+def as_subsets(values: ArrayLike, n: int, size: int) -> IntArray:
+    """Check sets of `size` out of `n` points, one in a row; give them in ascending order."""
+    sets = as_array(values, "atoms")
+    if sets.ndim != 2 or sets.shape[1] != size or sets.dtype.kind not in "iu":
+        raise TypeError(
+            f"atoms must be whole numbers of shape (m, {size}), one set of {size} points in a row, got shape "
+            f"{sets.shape} of {sets.dtype}."
+        )
+    if len(sets) and not (0 <= sets.min() and sets.max() < n):
+        raise ValueError(f"atoms must lie in 0..{n - 1}, got {sets.min()}..{sets.max()}.")
+    ordered = np.sort(np.asarray(sets, dtype=np.int64), axis=1)
+    twice = (np.diff(ordered, axis=1) == 0).any(axis=1)
+    if twice.any():
+        i = first(twice)
+        raise ValueError(f"The points of a set must differ; set {i} is {sets[i].tolist()}.")
+    return ordered
+
+
+def as_matrix(values: ArrayLike, name: str) -> FloatArray:
+    """Check a finite matrix with at least one row and one column."""
+    matrix = as_floats(values, name)
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise ValueError(f"{name} must be a matrix with at least one row and one column, got shape {matrix.shape}.")
+    finite = np.isfinite(matrix)
+    if not finite.all():
+        raise ValueError(f"{name} must be finite; entry {first(~finite)} is {matrix[first(~finite)]}.")
+    return matrix
+
+
 def same(a: object, b: object) -> bool:
     """Whether two states (nested dictionaries of arrays and plain values) are equal to the last bit."""
     if isinstance(a, dict) and isinstance(b, dict):

@@ -37,9 +37,10 @@ class Draw(_Fields):
     Attributes
     ----------
     indices
-        The atoms: (m,) points, or (m, size) subsets.
+        The atoms: (m,) points, or (m, size) subsets with their points in ascending order.
     weights
-        Importance weights (m,): multiply the loss or gradient of slot r by `weights[r]` and take the mean.
+        Importance weights (m,): multiply the loss or gradient of slot r by `weights[r]` and take the mean.  With
+        Horvitz-Thompson reweighting (m, size), one for every point of every set.
     ratios
         Density ratios q_j(a) = p_j(a) / u(a) of every component, (m, k).
     density

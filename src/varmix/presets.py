@@ -11,6 +11,7 @@ from varmix.components import Components, Dense, Groups, Stack, Uniform, with_un
 from varmix.learners import BarrierNewton, Fixed, Learner
 from varmix.reweight import Reweight, exact
 from varmix.sampler import Sampler
+from varmix.spaces import Points, Space, Subsets
 
 
 def vrm(
@@ -70,10 +71,11 @@ def _has_cursors(family: Components) -> bool:
     return isinstance(family, Groups) and not family.replacement
 
 
-def uniform(n: int, *, replacement: bool = True, rng: int | np.random.Generator | None = None) -> Sampler:
+def uniform(n: int | Space, *, replacement: bool = True, rng: int | np.random.Generator | None = None) -> Sampler:
     """Plain uniform sampling, with the same interface; feedback changes nothing.
 
-    Without replacement it is random reshuffling: every point once a pass, in a new order each time.
+    `n` is a number of points, or a space: `Subsets(n, size)` gives uniform sets of distinct points.  Points without
+    replacement are random reshuffling: every point once a pass, in a new order each time.
 
     Examples
     --------
@@ -81,9 +83,14 @@ def uniform(n: int, *, replacement: bool = True, rng: int | np.random.Generator 
     array([1., 1., 1.])
     >>> sorted(uniform(5, replacement=False, rng=0).draw(5).indices.tolist())
     [0, 1, 2, 3, 4]
+    >>> from varmix import Subsets
+    >>> uniform(Subsets(10, 4), rng=0).draw(3).indices.shape
+    (3, 4)
     """
     if replacement:
         return Sampler(Uniform(n), Fixed(), rng=rng)
+    if isinstance(n, (Points, Subsets)):
+        raise TypeError(f"Without replacement, give a number of points, got {n!r}.")
     everything = Groups(np.zeros(as_count(n, "n"), dtype=np.int8), replacement=False)
     return Sampler(everything, Fixed(), rng=rng, allocate=carried)
 

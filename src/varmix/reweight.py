@@ -1,6 +1,7 @@
 """Reweighting: from the density of a draw to the weights that the user gets.
 
-Only `exact` keeps estimates unbiased.  The others trade bias for smaller weights.  Whatever is chosen changes the
+`exact` keeps estimates unbiased, and so does `horvitz_thompson`, which weights the points of a set one by one.  The
+others trade bias for smaller weights.  Whatever is chosen changes the
 estimate only: learners and the gain meter always work with the true density.
 """
 
@@ -13,7 +14,7 @@ from varmix.arrays import FloatArray, as_fraction, as_positive
 
 
 class Reweight(Protocol):
-    """Turns densities (m,) into weights (m,)."""
+    """Turns densities into weights of the same shape."""
 
     @property
     def unbiased(self) -> bool:
@@ -33,6 +34,23 @@ class Exact:
 
     def __call__(self, density: FloatArray) -> FloatArray:
         """Give 1 / d."""
+        return 1.0 / density
+
+
+@dataclass(frozen=True)
+class HorvitzThompson:
+    """A weight for every point of a set, size / (n pi_i): the inverse of how often the point comes, in any set.
+
+    The mean over sets and points of weight times gradient is unbiased, and varies less than with one weight a set,
+    because pi_i, the probability that the mixture's set holds point i, varies less than the probability of the set.  It
+    needs a family that knows it, such as `KDpp`.  Where others get the density of the set, this gets that of
+    the points, n pi_i / size, and gives weights (m, size).
+    """
+
+    unbiased: ClassVar[bool] = True
+
+    def __call__(self, density: FloatArray) -> FloatArray:
+        """Give size / (n pi_i) for n pi_i / size."""
         return 1.0 / density
 
 
@@ -82,3 +100,4 @@ class Clip:
 
 
 exact = Exact()
+horvitz_thompson = HorvitzThompson()

@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike
 
 from varmix.allocate import Allocation, stratified
 from varmix.arrays import FloatArray, IntArray, State, as_count, require, restored, same
-from varmix.components.base import Components
+from varmix.components.base import Components, Inclusive
 from varmix.draw import Draw, seal
 from varmix.evidence import Evidence
 from varmix.kernels.cost import weigh
 from varmix.learners.base import Learner, load_state, save_state
 from varmix.receipts import UsedReceipts
-from varmix.reweight import Exact, Reweight, exact
-from varmix.spaces import Points
+from varmix.reweight import Exact, HorvitzThompson, Reweight, exact
+from varmix.spaces import Points, Subsets
 from varmix.uniforms import Uniforms
 
 
@@ -109,7 +109,10 @@ class Sampler:
     @reweight.setter
     def reweight(self, reweight: Reweight) -> None:
         _check_part("reweight", reweight, "__call__", "a reweighting such as varmix.reweight.exact")
-        self._reweight = reweight
+        by_point = isinstance(reweight, HorvitzThompson)
+        if by_point:
+            _check_inclusion(self._components)
+        self._reweight, self._by_point = reweight, by_point
         self._exact = isinstance(reweight, Exact)
 
     @property
@@ -129,9 +132,14 @@ class Sampler:
             density, weights = np.empty(m), np.empty(m)
             weigh(ratios, mixture, density, weights)
         if not self._exact:
-            weights = self._reweight(density)
+            weights = self._reweight(self._point_density(atoms, mixture) if self._by_point else density)
         self._serial += 1
         return seal(atoms, weights, ratios, density, self._serial - 1, self._id)
+
+    def _point_density(self, sets: IntArray, mixture: FloatArray) -> FloatArray:
+        """Give n pi / size for the points of sets: how often they come, against uniform sets."""
+        pi = self._components.inclusion(sets.ravel()) @ mixture  # type: ignore[attr-defined]
+        return np.asarray(pi.reshape(sets.shape) * (self._components.space.n / sets.shape[1]))
 
     def _draw_by_lanes(self, mixture: FloatArray, m: int) -> tuple[IntArray, FloatArray]:
         mark = self._uniforms.mark()
@@ -275,11 +283,25 @@ def _check_part(name: str, part: object, method: str, example: str) -> None:
 
 
 def _check_anchor(components: Components, learner: object) -> None:
-    """Look at a few points: where the last component is not the target, gamma would bound nothing."""
-    if isinstance(components.space, Points) and hasattr(learner, "gamma"):
-        some = np.unique(np.linspace(0, components.space.n - 1, 16).astype(np.int64))
+    """Look at a few atoms: where the last component is not the target, gamma would bound nothing."""
+    if hasattr(learner, "gamma"):
+        space = components.space
+        size = space.size if isinstance(space, Subsets) else 1
+        some = np.unique(np.linspace(0, space.n - size, 16).astype(np.int64))
+        if isinstance(space, Subsets):
+            some = some[:, None] + np.arange(size)
         if np.abs(components.ratios(some)[:, -1] - 1.0).max() > 1e-6:
             raise ValueError(
                 f"The last component of {components!r} must be the uniform law (or the target), which keeps every "
-                f"point drawable. Use varmix.vrm, or varmix.with_uniform(components)."
+                f"atom drawable. Use varmix.vrm, or varmix.with_uniform(components)."
             )
+
+
+def _check_inclusion(components: Components) -> None:
+    """Refuse to weight points one by one where the sets, or how often they hold a point, are not known."""
+    if not (isinstance(components.space, Subsets) and isinstance(components, Inclusive)):
+        raise TypeError(
+            f"Horvitz-Thompson weights need sets, and how often they hold a point; {components!r} over "
+            f"{components.space} has no inclusion probabilities. Use varmix.KDpp, or reweight by varmix.reweight.exact."
+        )
+    components.inclusion(np.zeros(1, dtype=np.int64))  # a stack asks every family

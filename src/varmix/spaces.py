@@ -57,7 +57,8 @@ class Points:
 class Subsets:
     """All subsets of `size` out of `n` points, with the uniform law: minibatches drawn as a whole.
 
-    There are too many of them to list, so a census is refused; ratios need only `log_count`.
+    A subset is listed in ascending order, so that it is one row of numbers and not size! of them.  There are too many
+    subsets to list them all, so a census is refused; ratios never need their number.
 
     Examples
     --------

@@ -8,24 +8,28 @@ Each check takes a function that builds a fresh object, always the same, and rai
 is broken.  They are deterministic.
 """
 
+import math
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from varmix.allocate import independent
 from varmix.arrays import FloatArray, IntArray, same
-from varmix.components.base import Components
+from varmix.components.base import Components, Inclusive
 from varmix.draw import Draw
 from varmix.evidence import Evidence
 from varmix.learners import Fixed
 from varmix.learners.base import Learner, load_state, save_state
 from varmix.sampler import Sampler
-from varmix.spaces import Points
+from varmix.spaces import Points, Space, Subsets
 from varmix.uniforms import Uniforms
 
 MakeComponents: TypeAlias = Callable[[], Components]
 MakeLearner: TypeAlias = Callable[[], Learner[Any]]
+
+MOST_SUBSETS = 10_000  # that are listed for the checks of laws; give families over fewer of them
 
 
 def chi_square_z(counts: IntArray, probabilities: FloatArray) -> float:
@@ -73,7 +77,10 @@ def check_lanes_are_shares(make: MakeComponents) -> None:
 
 
 def check_draws_have_the_right_shapes(make: MakeComponents) -> None:
-    """Atoms lie in the space; ratios are (m, k), non-negative, at most c, and those of `ratios`; arrays are new."""
+    """Atoms lie in the space; ratios are (m, k), non-negative, at most c, and those of `ratios`; arrays are new.
+
+    The points of a set differ and ascend.
+    """
     family, uniforms = make(), Uniforms(1)
     for m in (1, 7, 64):
         w = _mixtures(family.k)[0]
@@ -87,18 +94,53 @@ def check_draws_have_the_right_shapes(make: MakeComponents) -> None:
         assert np.array_equal(ratios, family.ratios(atoms)), "draw and ratios disagree"
         other, _ = _draw(family, w, m, uniforms)
         assert not np.shares_memory(atoms, other), "two draws share memory"
-        if isinstance(family.space, Points):
-            assert atoms.min() >= 0, "a negative atom"
-            assert atoms.max() < family.space.n, "an atom outside the space"
+        assert atoms.min() >= 0, "a negative atom"
+        assert atoms.max() < family.space.n, "an atom outside the space"
+        shape = (m, family.space.size) if isinstance(family.space, Subsets) else (m,)
+        assert atoms.shape == shape, f"atoms of shape {atoms.shape} and not {shape}"
+        if isinstance(family.space, Subsets):
+            assert (np.diff(atoms, axis=1) > 0).all(), (
+                "the points of a set must differ, and be listed in ascending order"
+            )
+
+
+def all_atoms(space: Space) -> IntArray:
+    """Give all points, or all subsets in the order of the dictionary; nothing where there are too many of them.
+
+    Examples
+    --------
+    >>> all_atoms(Subsets(3, 2)).tolist()
+    [[0, 1], [0, 2], [1, 2]]
+    """
+    if isinstance(space, Points):
+        return np.arange(space.n)
+    few = space.log_count < np.log(MOST_SUBSETS)
+    listed = list(combinations(range(space.n), space.size)) if few else []
+    return np.array(listed, dtype=np.int64).reshape(-1, space.size)
+
+
+def count_atoms(atoms: IntArray, space: Space) -> IntArray:
+    """Give how often each of `all_atoms` comes.
+
+    Examples
+    --------
+    >>> count_atoms(np.array([[0, 2], [0, 1], [0, 2]]), Subsets(3, 2)).tolist()
+    [1, 2, 0]
+    """
+    if isinstance(space, Points):
+        return np.bincount(atoms, minlength=space.n)
+    n, size, total = space.n, space.size, math.comb(space.n, space.size)
+    # The sets behind one in the dictionary: those that agree with it up to some place, and have a later point there.
+    behind = np.array([[min(math.comb(n - 1 - p, size - i), total) for i in range(size)] for p in range(n)])
+    return np.bincount(total - 1 - behind[atoms, np.arange(size)].sum(axis=1), minlength=total)
 
 
 def _census(family: Components) -> tuple[FloatArray, FloatArray]:
-    """Give the target and the ratios of all points, or nothing for subsets."""
-    space = family.space
-    if not isinstance(space, Points):
-        return np.empty(0), np.empty((0, family.k))
-    target = np.full(space.n, 1.0 / space.n) if space.target is None else space.target
-    return target, family.ratios(np.arange(space.n))
+    """Give the target and the ratios of all atoms."""
+    space, atoms = family.space, all_atoms(family.space)
+    uniform = np.full(len(atoms), 1.0 / max(len(atoms), 1))
+    target = uniform if isinstance(space, Subsets) or space.target is None else space.target
+    return target, family.ratios(atoms)
 
 
 def check_ratios_are_those_of_laws(make: MakeComponents) -> None:
@@ -117,10 +159,22 @@ def check_draws_follow_the_mixture(make: MakeComponents) -> None:
         if len(target):
             family = make()
             atoms, _ = _draw(family, w, 20_000, uniforms)
-            counts = np.bincount(atoms, minlength=len(target))
+            counts = count_atoms(atoms, family.space)
             probabilities = (ratios @ w) * target
             z = chi_square_z(counts, probabilities / probabilities.sum())
             assert z < 3.9, f"draws do not follow the mixture {w}: z = {z:.1f}"
+
+
+def check_inclusion_is_that_of_the_laws(make: MakeComponents) -> None:
+    """Where a family knows how likely a set is to include a point, the sum over all such sets says the same."""
+    family = make()
+    sets = all_atoms(family.space)
+    if isinstance(family.space, Subsets) and isinstance(family, Inclusive) and len(sets):
+        inclusion = family.inclusion(np.arange(family.space.n))
+        ratios = family.ratios(sets)
+        for point, row in enumerate(inclusion):
+            expected = ratios[(sets == point).any(axis=1)].sum(axis=0) / len(sets)
+            assert np.abs(row - expected).max() < 1e-9, f"point {point}: inclusion {row} and not {expected}"
 
 
 def check_components_go_on_after_loading(make: MakeComponents) -> None:
@@ -268,6 +322,7 @@ COMPONENT_CHECKS: tuple[Callable[[MakeComponents], None], ...] = (
     check_draws_have_the_right_shapes,
     check_ratios_are_those_of_laws,
     check_draws_follow_the_mixture,
+    check_inclusion_is_that_of_the_laws,
     check_components_go_on_after_loading,
     check_components_refuse_other_states,
     check_feedback_may_come_late_and_in_any_order,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from families import FAMILIES, RESHUFFLED
+from varmix import KDpp, Subsets, testing
 from varmix.testing import COMPONENT_CHECKS, check_draws_follow_the_mixture
 
 
@@ -47,6 +48,10 @@ def _into_one_buffer(lanes, uniforms):
     return atoms, FAMILIES["dense, anchored"]().ratios(atoms)
 
 
+def _twice_as_often(points):
+    return 2 * FAMILIES["k-dpp, anchored"]().inclusion(points)
+
+
 BUFFER = np.empty(100, dtype=np.int64)
 COUNTER = itertools.count()
 BREAKS = {
@@ -54,6 +59,7 @@ BREAKS = {
     "check_draws_have_the_right_shapes": {"ratios": lambda atoms: np.ones((len(atoms), 4))},
     "check_ratios_are_those_of_laws": {"ratios": lambda atoms: np.full((len(atoms), 4), 1.1)},
     "check_draws_follow_the_mixture": {"draw": _tilted},
+    "check_inclusion_is_that_of_the_laws": {"inclusion": _twice_as_often},
     "check_components_go_on_after_loading": {"draw": lambda lanes, u: (np.full(len(lanes), next(COUNTER)),) * 2},
     "check_components_refuse_other_states": {"load_state_dict": lambda state: None},
     "check_feedback_may_come_late_and_in_any_order": {"draw": _into_one_buffer},
@@ -62,5 +68,44 @@ BREAKS = {
 
 @pytest.mark.parametrize("check", COMPONENT_CHECKS, ids=lambda check: check.__name__)
 def test_every_check_can_fail(check):
+    name = "k-dpp, anchored" if "inclusion" in check.__name__ else "dense, anchored"
     with pytest.raises(AssertionError):
-        check(lambda: Broken(FAMILIES["dense, anchored"](), **BREAKS[check.__name__]))
+        check(lambda: Broken(FAMILIES[name](), **BREAKS[check.__name__]))
+
+
+def _tilted_sets(lanes, uniforms):
+    atoms, rows = FAMILIES["k-dpp, anchored"]().draw(lanes, uniforms)
+    first = uniforms.take(len(atoms)) < 0.05
+    atoms[first], rows[first] = atoms[0], rows[0]
+    return atoms, rows
+
+
+def _as_drawn(change):
+    family = FAMILIES["k-dpp, anchored"]()
+
+    def draw(lanes, uniforms):
+        atoms, rows = family.draw(lanes, uniforms)
+        return change(atoms), rows
+
+    return {"draw": draw, "ratios": lambda atoms: np.ones((len(atoms), family.k))}
+
+
+@pytest.mark.parametrize(
+    ("check", "breaks"),
+    [
+        ("check_ratios_are_those_of_laws", {"ratios": lambda sets: np.full((len(sets), 4), 1.1)}),
+        ("check_draws_follow_the_mixture", {"draw": _tilted_sets}),
+        ("check_draws_have_the_right_shapes", _as_drawn(lambda atoms: atoms[:, ::-1].copy())),
+        ("check_draws_have_the_right_shapes", _as_drawn(lambda atoms: atoms[:, :2].copy())),
+        ("check_draws_have_the_right_shapes", _as_drawn(lambda atoms: atoms + 20)),
+    ],
+)
+def test_checks_notice_wrong_sets(check, breaks):
+    with pytest.raises(AssertionError):
+        getattr(testing, check)(lambda: Broken(FAMILIES["k-dpp, anchored"](), **breaks))
+
+
+def test_too_many_sets_are_not_listed():
+    assert testing.all_atoms(Subsets(1000, 5)).shape == (0, 5)
+    for check in COMPONENT_CHECKS:
+        check(lambda: KDpp(np.random.default_rng(0).normal(size=(200, 4)), 3, [0.5]))

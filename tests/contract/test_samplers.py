@@ -10,18 +10,19 @@ import varmix
 from families import FAMILIES, LEARNERS, RESHUFFLED
 from varmix import BarrierNewton, Fixed, Sampler
 from varmix.allocate import carried, independent, shared, stratified, systematic
-from varmix.testing import same
+from varmix.testing import all_atoms, same
 
 ALL = FAMILIES | RESHUFFLED
 
 
 def _norms(draw):
-    return 0.5 + np.sin(draw.indices.astype(float)) ** 2
+    return 0.5 + np.sin(draw.indices.reshape(len(draw), -1).sum(axis=1)) ** 2
 
 
 def _sampler(make, rng):
     family = make()
-    anchored = np.all(family.ratios(np.arange(1, 40, 3))[:, -1] == 1)
+    atoms = all_atoms(family.space)
+    anchored = np.all(family.ratios(atoms[atoms.reshape(len(atoms), -1)[:, 0] > 0])[:, -1] == 1)
     return Sampler(family, BarrierNewton() if anchored else Fixed(), rng=rng)
 
 

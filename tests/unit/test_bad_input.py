@@ -91,7 +91,8 @@ REFUSED = {
         ValueError,
         "share one space",
     ),
-    "uniform over subsets": (lambda: Uniform(Subsets(3, 2)), TypeError, "draws points"),
+    "uniform over a word": (lambda: Uniform("all"), TypeError, "a Points or a Subsets, got 'all'"),
+    "points that include": (lambda: Uniform(3).inclusion([0]), TypeError, "Only sets include points"),
     # learners and helpers
     "gamma zero": (lambda: BarrierNewton(gamma=0.0), ValueError, r"gamma must lie in \(0, 1\], got 0.0"),
     "gamma above one": (lambda: ONS(gamma=1.1), ValueError, r"\(0, 1\]"),
@@ -279,13 +280,11 @@ class _OneSubset(Family):
         return np.ones((len(atoms), 1))
 
 
-def test_subsets_have_no_census_and_no_uniform_by_points():
+def test_subsets_have_no_census():
     sampler = Sampler(_OneSubset(), Fixed())
     assert sampler.draw(2).indices.shape == (2, 2)
     with pytest.raises(TypeError, match="census"):
         sampler.census()
-    with pytest.raises(TypeError, match="its own uniform component"):
-        with_uniform(_OneSubset())
 
 
 class _Fails(Family):

@@ -1,11 +1,11 @@
 """Components: a family of k sampling distributions over one space."""
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from varmix.arrays import FloatArray, IntArray, State, require
 from varmix.draw import Draw
-from varmix.spaces import Space
+from varmix.spaces import Space, Subsets
 from varmix.uniforms import Uniforms
 
 
@@ -64,6 +64,15 @@ class Components(Protocol):
         ...
 
 
+@runtime_checkable
+class Inclusive(Protocol):
+    """A family over subsets that knows how likely a set is to include a point."""
+
+    def inclusion(self, points: IntArray) -> FloatArray:
+        """Give the probability that a set holds a point, (m, k): for these points, under every component."""
+        ...
+
+
 class Family(ABC):
     """The usual case: lanes are components, nothing is learnt, nothing changes.
 
@@ -94,11 +103,12 @@ class Family(ABC):
 
     def state_dict(self) -> State:
         """Give what a checkpoint is compared with."""
-        return {"family": type(self).__name__, "n": self.space.n, "k": self.k}
+        state = {"family": type(self).__name__, "n": self.space.n, "k": self.k}
+        return state | {"size": self.space.size} if isinstance(self.space, Subsets) else state
 
     def load_state_dict(self, state: State) -> None:
         """Check that the state is of a family of this kind and shape; there is nothing else to load."""
-        require(state, {"family", "n", "k"}, type(self).__name__)
+        require(state, set(Family.state_dict(self)), type(self).__name__)
         self.check_shape(state)
 
     def check_shape(self, state: State) -> None:

@@ -6,10 +6,10 @@ from typing import Protocol, final, runtime_checkable
 import numpy as np
 
 from varmix.arrays import FloatArray, IntArray, State, require
-from varmix.components.base import Components, Family
+from varmix.components.base import Components, Family, Inclusive
 from varmix.components.uniform import Uniform
 from varmix.draw import Draw
-from varmix.spaces import Points, Space
+from varmix.spaces import Space
 from varmix.uniforms import Uniforms
 
 
@@ -81,6 +81,15 @@ class Stack(Family):
         """Put the columns of all families side by side."""
         return np.concatenate([family.ratios(atoms) for family in self.families], axis=1)
 
+    def inclusion(self, points: IntArray) -> FloatArray:
+        """Put the inclusion probabilities of all families side by side; each must know its own."""
+        columns = []
+        for family in self.families:
+            if not isinstance(family, Inclusive):
+                raise TypeError(f"{family!r} of the stack does not know with what probability a set holds a point.")
+            columns.append(family.inclusion(points))
+        return np.concatenate(columns, axis=1)
+
     def observe(self, draw: Draw, norms: FloatArray) -> None:
         """Pass feedback on to every family."""
         for family in self.families:
@@ -139,6 +148,4 @@ def with_uniform(*families: Components) -> Components:
     check_family(family)
     if isinstance(family, Anchoring):
         return family.anchored()
-    if not isinstance(family.space, Points):
-        raise TypeError(f"{family!r} draws subsets and must bring its own uniform component.")
     return Stack(family, Uniform(family.space))

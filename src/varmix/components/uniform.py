@@ -4,11 +4,12 @@ from typing import final
 
 import numpy as np
 
-from varmix.arrays import FloatArray, IntArray, as_atoms
+from varmix.arrays import FloatArray, IntArray, as_atoms, as_subsets
 from varmix.components.base import Family
 from varmix.components.table import Table
+from varmix.kernels.subsets import draw_subsets
 from varmix.kernels.table import draw_table
-from varmix.spaces import Points
+from varmix.spaces import Points, Space, Subsets
 from varmix.uniforms import Uniforms
 
 
@@ -16,29 +17,48 @@ from varmix.uniforms import Uniforms
 class Uniform(Family):
     """One component: the target law of the space, uniform if it has none.  Its ratio is one everywhere.
 
+    Over `Subsets` it draws sets without replacement, every one with the same probability.
+
     Examples
     --------
     >>> Uniform(5).ratios(np.array([0, 3]))
     array([[1.],
            [1.]])
+    >>> Uniform(Subsets(5, size=2)).inclusion(np.array([0, 3]))
+    array([[0.4],
+           [0.4]])
     """
 
-    def __init__(self, space: Points | int) -> None:
-        self.space: Points = Points(space) if isinstance(space, (int, np.integer)) else space
-        if not isinstance(self.space, Points):
-            raise TypeError(f"Uniform draws points: give a number of points or a Points, got {space!r}.")
+    def __init__(self, space: Space | int) -> None:
+        self.space: Space = Points(space) if isinstance(space, (int, np.integer)) else space
+        if not isinstance(self.space, (Points, Subsets)):
+            raise TypeError(f"Uniform needs a number of points, a Points or a Subsets, got {space!r}.")
         self.k = 1
         self.c = 1.0
-        target = self.space.target
+        target = self.space.target if isinstance(self.space, Points) else None
         # Without a target the table is empty: every lane is then beyond it, and uniform.
         self._table = Table(np.empty((self.space.n, 0)) if target is None else np.ones((self.space.n, 1)), target)
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Draw from the target, whatever the lane."""
-        atoms = np.empty(len(lanes), dtype=np.int64)
-        draw_table(lanes, uniforms.take(len(lanes)), self._table.cumulative, self._table.guide, self.space.n, atoms)
-        return atoms, self.ratios(atoms)
+        m, n = len(lanes), self.space.n
+        atoms: IntArray
+        if isinstance(self.space, Subsets):
+            atoms = np.empty((m, self.space.size), dtype=np.int64)
+            draw_subsets(uniforms.take(2), n, atoms)
+        else:
+            atoms = np.empty(m, dtype=np.int64)
+            draw_table(lanes, uniforms.take(m), self._table.cumulative, self._table.guide, n, atoms)
+        return atoms, np.ones((m, 1))
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """One for every atom."""
-        return np.ones((len(as_atoms(atoms, self.space.n)), 1))
+        space = self.space
+        checked = as_subsets(atoms, space.n, space.size) if isinstance(space, Subsets) else as_atoms(atoms, space.n)
+        return np.ones((len(checked), 1))
+
+    def inclusion(self, points: IntArray) -> FloatArray:
+        """Give the probability that a set holds a point, size / n for all of them."""
+        if not isinstance(self.space, Subsets):
+            raise TypeError(f"Only sets include points, and {self!r} draws points.")
+        return np.full((len(as_atoms(points, self.space.n)), 1), self.space.size / self.space.n)

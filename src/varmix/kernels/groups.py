@@ -7,6 +7,7 @@ import numpy as np
 
 from varmix.arrays import AnyArray, FloatArray, IntArray
 from varmix.kernels.jit import kernel
+from varmix.kernels.random import mix
 
 
 @kernel
@@ -87,14 +88,6 @@ def draw_weighted(
             else:
                 low = middle + 1
         atoms[r] = members[low]
-
-
-@kernel
-def mix(x: np.uint64) -> np.uint64:
-    """Scramble 64 bits (the finaliser of splitmix64)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 @kernel

@@ -1,0 +1,173 @@
+"""KDpp: minibatches as diverse sets, drawn from exact k-DPPs."""
+
+import math
+from copy import copy
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_subsets, as_vector, first, require, same
+from varmix.components.base import Components, Family
+from varmix.components.ridged import RidgedLaws
+from varmix.components.spectrum import Spectrum
+from varmix.components.table import Table
+from varmix.kernels import kdpp as kernels
+from varmix.spaces import Subsets
+from varmix.uniforms import Uniforms
+
+TRIES = 32  # proposals per chosen eigenvector before the next point is found by a scan: one in 1e14 comes to that
+
+
+@final
+class KDpp(Family):
+    """Sets of `size` points, one component per ridge: p_j(S) in proportion to det(X_S X_S' + ridge_j I).
+
+    Such sets are diverse: points with similar features seldom come together, points with long ones come often.  A small
+    ridge asks for more diversity, a large one is nearly uniform.  Rows of X may be the data or any features of them
+    (random Fourier features make the kernel X X' nearly an RBF kernel).  Draws are exact, take the same time for any
+    number of points, and all ridges share their tables: about 18 bytes a point and feature.  The points of a set are
+    listed in ascending order.
+
+    `c` is a bound on the largest ratio, which itself cannot be found in reasonable time: the least of those that
+    follow from the longest rows (Hadamard), the largest eigenvalues (interlacing) and the number of sets.  Ratios
+    beyond 1e299 are not told from one another.
+
+    Parameters
+    ----------
+    X
+        (n, d) features.
+    size
+        Number of points in a set.
+    ridges
+        (k,) one number of at least zero per component.  With a ridge of zero, sets cannot outgrow the rank of X.
+
+    Examples
+    --------
+    Three points, two of them alike: without a ridge these never come together, with one they come less often.
+
+    >>> family = KDpp([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], size=2, ridges=[0.0, 1.0])
+    >>> family.ratios(np.array([[0, 1], [0, 2]])).round(3)
+    array([[0.   , 0.818],
+           [1.5  , 1.091]])
+    >>> family.inclusion(np.array([0, 1, 2])).round(3)
+    array([[0.5  , 0.636],
+           [0.5  , 0.636],
+           [1.   , 0.727]])
+    """
+
+    def __init__(self, X: ArrayLike, size: int, ridges: ArrayLike) -> None:
+        self._set_up(Spectrum.from_features(X), size, ridges)
+
+    @classmethod
+    def from_kernel(cls, L: ArrayLike, size: int, ridges: ArrayLike = (0.0,)) -> "KDpp":
+        """Give the k-DPPs of `L + ridge I` for a symmetric positive semi-definite matrix (n, n).
+
+        It takes one eigendecomposition, and a draw takes time in proportion to the rank.
+
+        Examples
+        --------
+        >>> family = KDpp.from_kernel([[2.0, 1.0], [1.0, 2.0]], size=1)
+        >>> family.inclusion(np.array([0, 1])).round(12).tolist()
+        [[0.5], [0.5]]
+        """
+        family = cls.__new__(cls)
+        family._set_up(Spectrum.from_kernel(L), size, ridges)
+        return family
+
+    def _set_up(self, spectrum: Spectrum, size: int, ridges: ArrayLike) -> None:
+        self.space: Subsets = Subsets(spectrum.n, size)
+        self.ridges = _as_ridges(ridges, self.space.size, spectrum)
+        self.k = len(self.ridges)
+        laws = RidgedLaws(spectrum, self.space.size, self.ridges)
+        table = Table(np.square(spectrum.vectors), None)
+        count = self.space.log_count * (1.0 + 1e-12) + 1e-9  # upwards, for lgamma is rounded
+        self.c = max(math.exp(min(float(laws.bounds.max()), count, kernels.LARGEST)), 1.0)
+        self._values = spectrum.values
+        self._draws = table.cumulative, table.guide, spectrum.vectors, laws.ranks, laws.keep
+        self._rows = spectrum.vectors, np.sqrt(spectrum.values), laws.ratios
+        self._base: FloatArray = np.append(laws.base, self.space.size / self.space.n)
+        self._slope: FloatArray = np.vstack([laws.slope, np.zeros(spectrum.rank)])
+        self._tries = TRIES
+
+    def anchored(self) -> Components:
+        """Give the same family with uniform sets as one more component, the last; the tables are shared."""
+        family = copy(self)
+        family.k = len(self.ridges) + 1
+        return family
+
+    def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
+        """Draw a set from the component of each lane, and give its ratios under all of them."""
+        m = len(lanes)
+        atoms, rows = np.empty((m, self.space.size), np.int64), np.empty((m, self.k))
+        kernels.draw_sets(lanes, uniforms.take(2), *self._draws, self._tries, atoms)
+        kernels.set_ratios(atoms, *self._rows, rows)
+        return atoms, rows
+
+    def draw_stratified(
+        self, mixture: FloatArray, m: int, uniforms: Uniforms
+    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+        """Give sets, ratios, density and weights of a stratified draw, in one compiled call."""
+        atoms, rows = np.empty((m, self.space.size), np.int64), np.empty((m, self.k))
+        density, weights = np.empty(m), np.empty(m)
+        numbers = uniforms.take(m + 2)
+        _, roots, laws = self._rows
+        kernels.draw_stratified(mixture, numbers, *self._draws, self._tries, roots, laws, atoms, rows, density, weights)
+        return atoms, rows, density, weights
+
+    def ratios(self, atoms: IntArray) -> FloatArray:
+        """Give the ratios of sets (m, size), in any order of their points: one Gram matrix a set serves all ridges."""
+        sets = as_subsets(atoms, self.space.n, self.space.size)
+        rows = np.empty((len(sets), self.k))
+        kernels.set_ratios(sets, *self._rows, rows)
+        return rows
+
+    def inclusion(self, points: IntArray) -> FloatArray:
+        """Give the probability that a set holds a point, in closed form, for every component: (m, k).
+
+        Under a mixture w it is `inclusion(points) @ w`.
+        """
+        points = as_atoms(points, self.space.n)
+        rows = np.empty((len(points), self.k))
+        kernels.inclusion(points, self._rows[0], self._base, self._slope, rows)
+        return rows
+
+    def state_dict(self) -> State:
+        """Give what the sets are; nothing changes."""
+        return super().state_dict() | {"ridges": self.ridges.copy(), "eigenvalues": self._values.copy()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Check that these are the k-DPPs that were saved."""
+        require(state, set(self.state_dict()), "KDpp")
+        self.check_shape(state)
+        if not same(state["ridges"], self.ridges):
+            raise ValueError(f"The saved k-DPPs have other ridges: {state['ridges']}. Rebuild those that were saved.")
+        if not _close(state["eigenvalues"], self._values):
+            raise ValueError("The saved k-DPPs have other eigenvalues: rebuild them from the same features.")
+
+    def __repr__(self) -> str:
+        return f"KDpp(n={self.space.n}, size={self.space.size}, k={self.k})"
+
+
+def _as_ridges(values: ArrayLike, size: int, spectrum: Spectrum) -> FloatArray:
+    ridges = as_vector(values, "ridges").copy()
+    if len(ridges) == 0 or ridges.min() < 0.0:
+        raise ValueError(
+            f"ridges must be at least one number, none of them negative; got {len(ridges)} of them, the least "
+            f"{ridges.min(initial=0.0):.6g}."
+        )
+    if size > spectrum.rank and ridges.min() == 0.0:
+        raise ValueError(
+            f"Without a ridge no set is larger than the rank of the kernel: size = {size}, rank = {spectrum.rank}, and "
+            f"ridges[{first(ridges == 0.0)}] is 0. Give a ridge above zero, or draw smaller sets."
+        )
+    ridges.setflags(write=False)
+    return ridges
+
+
+def _close(saved: object, present: AnyArray) -> bool:
+    """Whether eigenvalues are the same but for rounding, which differs between machines."""
+    values = np.asarray(saved)
+    if values.shape != present.shape or values.dtype != present.dtype:
+        return False
+    return bool(np.allclose(values, present, rtol=1e-9, atol=1e-12 * present.max(initial=0.0)))

@@ -1,0 +1,254 @@
+"""Exact draws of k-DPPs with the kernel V diag(values) V' + ridge I, and the ratios of any set; no n x n object.
+
+A determinant with a ridge is a sum over the ranks m: det(K_S + ridge I) = sum_m ridge^(size - m) e_m(K_S), and e_m(K_S)
+is the sum of det(K_A) over the A in S of m points.  So a set is m points of the m-DPP of K = V diag(values) V', and
+size - m uniform ones beside them.  The m-DPP is drawn by its eigenvectors: m of them are chosen, and then points one
+by one, in proportion to the squared rows of the chosen columns of V, less what the points before span.
+"""
+
+import math
+
+import numpy as np
+
+from varmix.arrays import AnyArray, FloatArray, IntArray
+from varmix.kernels.allocate import invert, spread
+from varmix.kernels.cost import weigh
+from varmix.kernels.jit import kernel
+from varmix.kernels.linear import SINGULAR
+from varmix.kernels.random import start, uniform
+from varmix.kernels.subsets import fill_uniformly, insert
+from varmix.kernels.table import look_up
+
+LARGEST = 690.0  # logarithm of the largest ratio that is told from larger ones: infinity would spoil what it meets
+
+
+@kernel
+def choose_vectors(keep: FloatArray, m: int, state: AnyArray, chosen: IntArray) -> None:
+    """Choose m eigenvectors: the last one, v, with probability keep[v, left], and so on down."""
+    left = m
+    v = keep.shape[0]
+    while left > 0 and v > 0:
+        v -= 1
+        if v < left or uniform(state) < keep[v, left]:  # no more vectors than are needed: all of them
+            left -= 1
+            chosen[left] = v
+
+
+@kernel
+def residual(row: FloatArray, chosen: IntArray, m: int, basis: FloatArray, count: int, out: FloatArray) -> float:
+    """Write the chosen entries of a row less their part in the span of the basis; give the square of what is left."""
+    for a in range(m):
+        out[a] = row[chosen[a]]
+    for b in range(count):
+        along = 0.0
+        for a in range(m):
+            along += out[a] * basis[b, a]
+        for a in range(m):
+            out[a] -= along * basis[b, a]
+    left = 0.0
+    for a in range(m):
+        left += out[a] * out[a]
+    return left
+
+
+@kernel
+def extend(basis: FloatArray, count: int, m: int, vector: FloatArray) -> None:
+    """Add a residual to the basis; what rounding left of the others in it is taken out first."""
+    for b in range(count):
+        along = 0.0
+        for a in range(m):
+            along += vector[a] * basis[b, a]
+        for a in range(m):
+            vector[a] -= along * basis[b, a]
+    square = 0.0
+    for a in range(m):
+        square += vector[a] * vector[a]
+    inverse = 1.0 / math.sqrt(square) if square > 0.0 else 0.0
+    for a in range(m):
+        basis[count, a] = vector[a] * inverse
+
+
+@kernel
+def scan(
+    vectors: FloatArray,
+    chosen: IntArray,
+    m: int,
+    basis: FloatArray,
+    points: IntArray,
+    count: int,
+    state: AnyArray,
+    out: FloatArray,
+) -> int:
+    """Draw the next point by adding up the residuals of all points: exact, in time n."""
+    n = vectors.shape[0]
+    total = 0.0
+    for i in range(n):
+        total += residual(vectors[i], chosen, m, basis, count, out)
+    u = uniform(state) * total
+    last = -1
+    running = 0.0
+    here = 0  # points ascend, so one look at the next of them says whether i is among them
+    for i in range(n):
+        part = residual(vectors[i], chosen, m, basis, count, out)
+        running += part
+        if here < count and points[here] == i:
+            here += 1
+        elif part > 0.0 or last < 0:
+            last = i
+            if running > u:
+                break
+    residual(vectors[last], chosen, m, basis, count, out)
+    return last
+
+
+@kernel
+def draw_sets(
+    lanes: IntArray,
+    uniforms: FloatArray,
+    cumulative: FloatArray,
+    guide: AnyArray,
+    vectors: FloatArray,
+    ranks: FloatArray,
+    keep: FloatArray,
+    tries: int,
+    atoms: IntArray,
+) -> None:
+    """Draw the set of each lane; a lane beyond `ranks` is uniform.  Two uniforms are enough for all of them.
+
+    The next point is proposed from the table of a chosen eigenvector, which gives row i in proportion to its square,
+    and accepted with the part of that square which the residual is: (m - count) / m of the proposals.  After `tries`
+    times m of them the point is drawn by a scan.
+    """
+    n = vectors.shape[0]
+    most = keep.shape[1] - 1
+    state = start(uniforms)
+    chosen = np.empty(most, dtype=np.int64)
+    basis = np.empty((most, most))
+    left = np.empty(most)
+    for r in range(lanes.shape[0]):
+        points = atoms[r]
+        m = invert(ranks[lanes[r]], uniform(state)) if lanes[r] < ranks.shape[0] else 0
+        choose_vectors(keep, m, state, chosen)
+        for count in range(m):
+            found = False
+            for _ in range(tries * m):
+                a = min(int(uniform(state) * m), m - 1)
+                point = look_up(cumulative, guide, chosen[a], uniform(state))
+                square = residual(vectors[point], chosen, m, basis, count, left)
+                if count > 0:
+                    whole = 0.0
+                    for b in range(m):
+                        whole += vectors[point, chosen[b]] ** 2
+                    if not uniform(state) * whole < square:
+                        continue
+                if insert(points, count, point):
+                    found = True
+                    break
+            if not found:
+                insert(points, count, scan(vectors, chosen, m, basis, points, count, state, left))
+            extend(basis, count, m, left)
+        fill_uniformly(points, m, n, state)
+
+
+@kernel
+def log_determinant(gram: FloatArray, scale: float, ridge: float, upper: FloatArray) -> float:
+    """Give log det(scale * gram + ridge I) by Cholesky; minus infinity where that is singular.
+
+    No pivot lies below the ridge, whatever rounding says; without a ridge one that is rounding is zero.
+    """
+    order = gram.shape[0]
+    for i in range(order):
+        for j in range(i, order):
+            upper[i, j] = scale * gram[i, j]
+        upper[i, i] += ridge
+    total = 0.0
+    product = 1.0
+    for i in range(order):
+        pivot = max(upper[i, i], ridge)
+        if ridge == 0.0 and not pivot > SINGULAR * order * scale * gram[i, i]:
+            return -math.inf
+        product *= pivot
+        if not 1e-100 < product < 1e100:  # logarithms are slow: one for many pivots
+            total += math.log(product)
+            product = 1.0
+        inverse = 1.0 / pivot
+        for k in range(i + 1, order):
+            part = upper[i, k] * inverse
+            for j in range(k, order):
+                upper[k, j] -= part * upper[i, j]
+    return total + math.log(product)
+
+
+@kernel
+def set_ratios(atoms: IntArray, vectors: FloatArray, roots: FloatArray, laws: FloatArray, ratios: FloatArray) -> None:
+    """Write the ratios of sets under every law; columns beyond the laws (the anchor) are one.
+
+    A law is (scale, ridge, log factor): its ratio is det(scale * gram + ridge I) times the factor.  Of the two matrices
+    with that determinant, points by points and columns by columns, the smaller one is factored.
+    """
+    size = atoms.shape[1]
+    columns = vectors.shape[1]
+    by_points = size <= columns
+    order = size if by_points else columns
+    gram = np.empty((order, order))
+    upper = np.empty((order, order))
+    rows = np.empty((columns, size)) if by_points else np.empty((size, columns))
+    for r in range(atoms.shape[0]):
+        for i in range(size):
+            for v in range(columns):
+                value = vectors[atoms[r, i], v] * roots[v]
+                if by_points:
+                    rows[v, i] = value
+                else:
+                    rows[i, v] = value
+        gram[:] = 0.0
+        for v in range(rows.shape[0]):  # outer products: the sums of the inner loop do not wait for one another
+            for i in range(order):
+                part = rows[v, i]
+                for j in range(i, order):
+                    gram[i, j] += part * rows[v, j]
+        for j in range(laws.shape[0]):
+            exponent = log_determinant(gram, laws[j, 0], laws[j, 1], upper) + laws[j, 2]
+            ratios[r, j] = math.exp(min(exponent, LARGEST))
+        for j in range(laws.shape[0], ratios.shape[1]):
+            ratios[r, j] = 1.0
+
+
+@kernel
+def draw_stratified(
+    mixture: FloatArray,
+    uniforms: FloatArray,
+    cumulative: FloatArray,
+    guide: AnyArray,
+    vectors: FloatArray,
+    ranks: FloatArray,
+    keep: FloatArray,
+    tries: int,
+    roots: FloatArray,
+    laws: FloatArray,
+    atoms: IntArray,
+    ratios: FloatArray,
+    density: FloatArray,
+    weights: FloatArray,
+) -> None:
+    """Allocate, draw and weigh in one call: for single sets the calls cost more than the work.
+
+    The first uniforms are for the slots, the last two for the sets.
+    """
+    m = atoms.shape[0]
+    lanes = np.empty(m, dtype=np.int64)
+    spread(mixture, uniforms[:m], lanes)
+    draw_sets(lanes, uniforms[m:], cumulative, guide, vectors, ranks, keep, tries, atoms)
+    set_ratios(atoms, vectors, roots, laws, ratios)
+    weigh(ratios, mixture, density, weights)
+
+
+@kernel
+def inclusion(points: IntArray, vectors: FloatArray, base: FloatArray, slope: FloatArray, out: FloatArray) -> None:
+    """Write base_j + sum_v slope_jv V_iv^2: the probability that a set holds the point, for every column j of `out`."""
+    for r in range(points.shape[0]):
+        for j in range(out.shape[1]):
+            total = base[j]
+            for v in range(vectors.shape[1]):
+                total += slope[j, v] * vectors[points[r], v] ** 2
+            out[r, j] = total
