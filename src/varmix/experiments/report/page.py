@@ -49,11 +49,9 @@ def write(
 
 def index(findings: Sequence[Findings], facts: Mapping[str, str], skipped: Sequence[str], linked: bool = False) -> str:
     """Give the first page; `linked` says whether there is a page of benchmarks to point to."""
-    names = [claims.anchor(found) for found in findings]
-    if len(set(names)) < len(names):
-        raise ValueError(
-            f"Findings must be of different experiments, got {[found.experiment for found in findings]}. Merge those of the same name."
-        )
+    if len({claims.anchor(found) for found in findings}) < len(findings):
+        names = [found.experiment for found in findings]
+        raise ValueError(f"Findings must be of different experiments, got {names}. Merge those of the same name.")
     numbers = count(1)
     sections = "".join(_section(found, numbers) for found in findings)
     contents = {"#claims": "The paper and this run"}

@@ -112,7 +112,10 @@
   const drawer = (svg) => (tag, attributes = {}, ...children) =>
     filled(document.createElementNS(svg.namespaceURI, tag), attributes, children);
 
-  const look = (i) => ({ class: `arm arm-${i % COLOURS}`, "stroke-dasharray": DASHES[Math.floor(i / COLOURS) % DASHES.length] });
+  const look = (i) => ({
+    class: `arm arm-${i % COLOURS}`,
+    "stroke-dasharray": DASHES[Math.floor(i / COLOURS) % DASHES.length],
+  });
 
   // ---------------------------------------------------------------- one plot
 
@@ -137,19 +140,22 @@
     // ---- drawing
 
     function scales(width, height) {
-      const room = { top: 30, bottom: 46, right: 14 };
+      const places = log.x ? data.x.filter((x) => x > 0) : data.x;
+      const first = places[0], last = places[places.length - 1];
+      const wide = LETTER * shown(last).length;  // about what a label of the x axis takes
+      const room = { top: 30, bottom: 46, right: Math.max(14, Math.min(40, wide / 2)) };
       const rows = Math.max(2, Math.floor((height - room.top - room.bottom) / 48));
       const values = data.arms.flatMap((arm, j) => (visible[j] ? arm.y.filter((_, i) => drawable(i, j)) : []));
       const [low, high] = values.length ? valueRange(values, log.y, rows) : log.y ? [0.1, 1] : [0, 1];
       const yTicks = (log.y ? logTicks : linearTicks)(low, high, rows);
       const left = 14 + LETTER * Math.max(...yTicks.map((tick) => tick.label.length));
-      const places = log.x ? data.x.filter((x) => x > 0) : data.x;
-      const first = places[0], last = places[places.length - 1];
       const [from, to] = first < last ? [first, last] : log.x ? [first / 2, first * 2] : [first - 1, first + 1];
       const x = scale(from, to, log.x, left, width - room.right);
       const y = scale(low, high, log.y, height - room.bottom, room.top);
-      const xTicks = (log.x ? logTicks : linearTicks)(from, to, Math.max(2, Math.floor((width - left) / 72)));
-      return { x, y, xTicks, yTicks, left, right: width - room.right, top: room.top, bottom: height - room.bottom, width, height };
+      const columns = Math.max(2, Math.floor((width - left) / Math.max(66, wide + 28)));
+      const xTicks = (log.x ? logTicks : linearTicks)(from, to, columns);
+      const edges = { left, right: width - room.right, top: room.top, bottom: height - room.bottom };
+      return { x, y, xTicks, yTicks, width, height, ...edges };
     }
 
     function axes({ x, y, xTicks, yTicks, left, right, top, bottom, height }) {
@@ -159,8 +165,7 @@
       ]);
       const feet = xTicks.flatMap(({ value, label }) => [
         draw("line", { class: "tick", x1: x.at(value), x2: x.at(value), y1: bottom, y2: bottom + 5 }),
-        // The last label would hang out of the drawing if it were centred.
-        draw("text", { x: x.at(value), y: bottom + 20, "text-anchor": x.at(value) > right - 24 ? "end" : "middle" }, label),
+        draw("text", { x: x.at(value), y: bottom + 20, "text-anchor": "middle" }, label),
       ]);
       const frameLine = draw("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom });
       const yName = draw("text", { class: "label", x: 2, y: top - 14 }, data.yLabel + (log.y ? " (log)" : ""));
@@ -235,7 +240,8 @@
       const rows = read.slice(0, READ).map(({ name, arm, y }) =>
         make("li", {}, swatch(arm), make("span", { class: "who" }, name), make("b", {}, shown(y))));
       const more = read.length > READ ? [make("li", { class: "more" }, `and ${read.length - READ} more`)] : [];
-      tooltip.replaceChildren(make("p", {}, `${data.xLabel} `, make("b", {}, shown(data.x[at]))), make("ul", {}, ...rows, ...more));
+      const place = make("p", {}, `${data.xLabel} `, make("b", {}, shown(data.x[at])));
+      tooltip.replaceChildren(place, make("ul", {}, ...rows, ...more));
       tooltip.hidden = false;
       // Beside the crosshair, on the side that has more room, and never outside of the drawing.
       const room = frame.width - tooltip.offsetWidth;
@@ -332,11 +338,14 @@
     legend.append(...buttons);
     const controls = figure.querySelector("[data-controls]");
     controls.append(logSwitch("x", data.x), logSwitch("y", data.arms.flatMap(({ y }) => y)));
-    if (buttons.length > 2) controls.append(make("span", {}, everyOrNone("Show all", true), everyOrNone("Hide all", false)));
+    if (buttons.length > 2) {
+      controls.append(make("span", {}, everyOrNone("Show all", true), everyOrNone("Hide all", false)));
+    }
     for (const part of [legend, controls, stage]) part.hidden = false;
     figure.querySelector("[data-excuse]").hidden = true;
     // In the next frame: drawing changes the height, and observers must not answer what they caused.
-    new ResizeObserver(() => requestAnimationFrame(() => { if (stage.clientWidth !== frame?.width) render(); })).observe(stage);
+    const redraw = () => { if (stage.clientWidth !== frame?.width) render(); };
+    new ResizeObserver(() => requestAnimationFrame(redraw)).observe(stage);
     render();
   }
 
