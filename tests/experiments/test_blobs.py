@@ -1,11 +1,10 @@
-import sys
-
 import numpy as np
 import pytest
 
 from varmix import Groups, uniform, vrm
 from varmix.experiments import blobs
-from varmix.experiments.blobs import accuracy, hinge, make_blobs, train
+from varmix.experiments.blobs import accuracy, findings, hinge, lasting, make_blobs, plan, run, sustained, train
+from varmix.experiments.records import Record
 
 
 def test_blobs_are_balanced_separated_and_labelled_by_side():
@@ -18,24 +17,69 @@ def test_blobs_are_balanced_separated_and_labelled_by_side():
 
 def test_the_mixture_finds_the_middle_blobs():
     data = make_blobs(6000)
-    mixed = train(data, vrm(Groups(data.blob), rng=0), "mixture")
-    plain = train(data, uniform(6000, rng=0), "uniform")
-    assert mixed.mixture[list(blobs.MIDDLE)].sum() > 0.7
+    mixed = train(data, vrm(Groups(data.blob), rng=0))
+    plain = train(data, uniform(6000, rng=0))
+    assert mixed.mixtures[-1, list(blobs.MIDDLE)].sum() > 0.8
     assert mixed.meter.gain.low > 1.5
     assert plain.meter.gain.value == 1
     assert accuracy(data, mixed.theta) == 1
     assert hinge(data, mixed.theta) < 0.5
 
 
-def test_the_command_prints_the_mixture_and_the_comparison(capsys):
-    blobs.main(["--epochs", "1"])
-    printed = capsys.readouterr().out
-    assert "Weight on the two middle blobs" in printed
-    assert "uniform sampling would have had" in printed
-    assert printed.count("accuracy") == 2
+@pytest.mark.parametrize(
+    ("accuracies", "expected"),
+    [([1.0, 1.0], 25), ([0.5, 0.99], 50), ([0.995, 0.5, 0.99, 0.99], 75), ([0.99, 0.989], None)],
+)
+def test_accuracy_is_sustained_from_when_it_is_never_lost_again(accuracies, expected):
+    assert sustained(np.array(accuracies)) == expected
+    kept = lasting(np.array(accuracies))
+    assert (np.diff(kept) >= 0).all()
+    first = np.flatnonzero(kept >= blobs.LEVEL)
+    assert (len(first) == 0) == (expected is None)
 
 
-def test_a_missing_extra_is_named_with_the_command_that_adds_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "rich.progress", None)
-    with pytest.raises(ImportError, match=r"pip install 'varmix\[experiments\]'"):
-        blobs.main([])
+def small(arm, seed):
+    return {"arm": arm, "seed": seed, "n": 600, "epochs": 1}
+
+
+def records(seeds=2):
+    configs = [small(arm, seed) for seed in range(seeds) for arm in blobs.ARMS]
+    return [Record("blobs", config, run(config), {}, 1.0, 1.0) for config in configs]
+
+
+def test_every_arm_runs_and_repeats_itself():
+    for arm in blobs.ARMS:
+        assert run(small(arm, 0)) == run(small(arm, 0))
+    assert {config["arm"] for config in plan("quick")} == set(blobs.ARMS)
+
+
+def test_uniform_again_is_the_same_problem_with_other_draws():
+    once, again = run(small("uniform", 0)), run(small("uniform again", 0))
+    assert once["kept"] != again["kept"]
+
+
+def test_findings_have_a_claim_per_comparison_a_figure_and_the_mixture():
+    found = findings(records())
+    assert "two middle blobs" in found.claims[0].paper
+    assert len(found.pictures) == 1
+    assert found.pictures[0].plot().axes[2].get_xlabel() == "iterations"
+    (evolution,) = found.evolutions
+    assert set(evolution.arms) == set(blobs.NAMES)
+    assert all(len(line) == len(evolution.x) for line in evolution.arms.values())
+    assert sum(line[0] for line in evolution.arms.values()) == pytest.approx(1, abs=1e-3)
+
+
+def synthetic(arm, time):
+    result = {"sustained": time, "mixture": [0, 0, 0.45, 0.45, 0, 0, 0.1], "mixture_in_figure": [0] * 7}
+    return Record("blobs", small(arm, 0), result | {"mixtures": [[0.1] * 7], "iterations": [25]}, {}, 1.0, 1.0)
+
+
+def test_a_speed_up_is_claimed_only_when_its_interval_says_so():
+    clear = [synthetic("mixture", t) for t in (100, 110, 120)] + [synthetic("uniform", t) for t in (1000, 1100, 1200)]
+    assert findings(clear).claims[1].verdict == "holds"
+    unclear = [synthetic("mixture", t) for t in (100, 1200)] + [synthetic("uniform", t) for t in (110, 1300)]
+    assert findings(unclear).claims[1].verdict == "too few runs"
+    worse = [synthetic("mixture", t) for t in (1000, 1100, 1200)] + [synthetic("uniform", t) for t in (100, 110, 120)]
+    assert findings(worse).claims[1].verdict == "does not hold"
+    never = [*clear, synthetic("mixture", None)]
+    assert "1 of 4 runs never did" in findings(never).claims[1].measured

@@ -1,11 +1,12 @@
-import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from varmix.experiments import regret
-from varmix.experiments.regret import Problem, grid, make_bounds, make_losses, make_ratios, play, summarise
+from varmix.experiments.problems import Problem, make_bounds, make_losses, make_ratios, play
+from varmix.experiments.records import Record
+from varmix.experiments.regret import grid, summarise
 
 BASE = Problem(k=5, c=10.0, mixtures="hot", losses="stationary", rounds=3000, seed=900)
 
@@ -69,12 +70,36 @@ def test_the_grid_has_every_problem_once():
     assert len(set(problems)) == len(problems) == 4 * 5 * (1 + 3 + 3)
 
 
-def test_the_command_prints_a_table_and_writes_json(tmp_path, capsys):
-    out = tmp_path / "regret.json"
-    regret.main(["--quick", "--jobs", "1", "--out", str(out)])
-    printed = capsys.readouterr().out
-    assert "C/F geometric" in printed
-    assert "of the bound" in printed
-    rows = json.loads(out.read_text())
-    assert len(rows) == 30
-    assert rows[0]["paid"] > 0
+def record(config):
+    return Record("regret", config, regret.run(config), {}, 1.0, 1.0)
+
+
+def test_findings_compare_with_both_theorems_and_the_limits():
+    configs = [
+        {"part": "growth", "arm": arm, **asdict(Problem(7, 10.0, "hot", losses, rounds, 5))}
+        for arm in regret.ARMS
+        for losses in regret.GROWTH_LOSSES
+        for rounds in (20, 60)
+    ]
+    configs += [{"part": "grid", "arm": regret.DEFAULT, **asdict(problem)} for problem in grid(30, ks=(2,), cs=(10.0,))]
+    found = regret.findings([record(config) for config in configs])
+    said = [claim.paper for claim in found.claims]
+    assert said[0].startswith("Theorem 1")
+    assert said[1].startswith("Theorem 2")
+    assert found.claims[0].verdict == found.claims[1].verdict == "holds"
+    assert "15 problems" in found.claims[-1].settings
+    figure = found.pictures[0].plot()
+    assert [axes.get_title() for axes in figure.axes] == list(regret.GROWTH_LOSSES)
+
+
+def test_a_broken_limit_does_not_hold():
+    config = {"part": "grid", "arm": regret.DEFAULT, **asdict(replace(BASE, rounds=3000))}
+    costs = {"paid": 2.0, "uniform": 1.0, "best": 1.0}
+    assert regret.findings([Record("regret", config, costs, {}, 1, 1)]).claims[0].verdict == "does not hold"
+
+
+def test_every_learner_plays_the_same_problem():
+    config = {"part": "growth", **asdict(replace(BASE, rounds=20))}
+    costs = [regret.run({**config, "arm": arm}) for arm in regret.ARMS]
+    assert len({round(cost["uniform"], 12) for cost in costs}) == 1
+    assert len({round(cost["paid"], 12) for cost in costs}) == len(costs)
