@@ -59,8 +59,8 @@ def test_a_killed_run_leaves_no_workers_and_goes_on_without_repeating_anything(t
     wait_for_records(tmp_path, 3, process)
     workers = children(process.pid)
     assert workers
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.communicate()
     deadline = time.monotonic() + 20
     while any(map(alive, workers)):
         assert time.monotonic() < deadline, "workers outlive the command"
