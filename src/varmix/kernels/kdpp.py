@@ -154,7 +154,8 @@ def draw_sets(
 def log_determinant(gram: FloatArray, scale: float, ridge: float, upper: FloatArray) -> float:
     """Give log det(scale * gram + ridge I) by Cholesky; minus infinity where that is singular.
 
-    No pivot lies below the ridge, whatever rounding says; without a ridge one that is rounding is zero.
+    No pivot lies below the ridge.  One that does, or that is rounding beside its diagonal entry, is taken for the
+    ridge, and its point for one that those before span: nothing is left of it to take from the others.
     """
     order = gram.shape[0]
     for i in range(order):
@@ -164,9 +165,12 @@ def log_determinant(gram: FloatArray, scale: float, ridge: float, upper: FloatAr
     total = 0.0
     product = 1.0
     for i in range(order):
-        pivot = max(upper[i, i], ridge)
-        if ridge == 0.0 and not pivot > SINGULAR * order * scale * gram[i, i]:
-            return -math.inf
+        pivot = upper[i, i]
+        if not pivot > max(SINGULAR * order * scale * gram[i, i], ridge):
+            if not ridge > 0.0:
+                return -math.inf
+            pivot = ridge
+            upper[i, i + 1 :] = 0.0
         product *= pivot
         if not 1e-100 < product < 1e100:  # logarithms are slow: one for many pivots
             total += math.log(product)
