@@ -32,6 +32,7 @@ check: $(VENV)/.ready-check
 bench: $(VENV)/.ready-bench
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/bias.py
+	$(BIN)/python benchmarks/sets.py
 
 format: $(VENV)/.ready-check
 	$(BIN)/ruff format .
@@ -52,4 +53,4 @@ $(VENV)/.ready-%: pyproject.toml | $(VENV)/.ready
 $(VENV)/.ready-run: EXTRAS := experiments
 $(VENV)/.ready-test: EXTRAS := test
 $(VENV)/.ready-check: EXTRAS := check,test
-$(VENV)/.ready-bench: EXTRAS := test,torch
+$(VENV)/.ready-bench: EXTRAS := test,torch,bench

@@ -110,9 +110,8 @@ class Sampler:
     def reweight(self, reweight: Reweight) -> None:
         _check_part("reweight", reweight, "__call__", "a reweighting such as varmix.reweight.exact")
         by_point = isinstance(reweight, HorvitzThompson)
-        if by_point:
-            _check_inclusion(self._components)
-        self._reweight, self._by_point = reweight, by_point
+        self._point_density = _as_inclusive(self._components).point_density if by_point else None
+        self._reweight = reweight
         self._exact = isinstance(reweight, Exact)
 
     @property
@@ -132,14 +131,9 @@ class Sampler:
             density, weights = np.empty(m), np.empty(m)
             weigh(ratios, mixture, density, weights)
         if not self._exact:
-            weights = self._reweight(self._point_density(atoms, mixture) if self._by_point else density)
+            weights = self._reweight(density if self._point_density is None else self._point_density(atoms, mixture))
         self._serial += 1
         return seal(atoms, weights, ratios, density, self._serial - 1, self._id)
-
-    def _point_density(self, sets: IntArray, mixture: FloatArray) -> FloatArray:
-        """Give n pi / size for the points of sets: how often they come, against uniform sets."""
-        pi = self._components.inclusion(sets.ravel()) @ mixture  # type: ignore[attr-defined]
-        return np.asarray(pi.reshape(sets.shape) * (self._components.space.n / sets.shape[1]))
 
     def _draw_by_lanes(self, mixture: FloatArray, m: int) -> tuple[IntArray, FloatArray]:
         mark = self._uniforms.mark()
@@ -297,7 +291,7 @@ def _check_anchor(components: Components, learner: object) -> None:
             )
 
 
-def _check_inclusion(components: Components) -> None:
+def _as_inclusive(components: Components) -> Inclusive:
     """Refuse to weight points one by one where the sets, or how often they hold a point, are not known."""
     if not (isinstance(components.space, Subsets) and isinstance(components, Inclusive)):
         raise TypeError(
@@ -305,3 +299,4 @@ def _check_inclusion(components: Components) -> None:
             f"{components.space} has no inclusion probabilities. Use varmix.KDpp, or reweight by varmix.reweight.exact."
         )
     components.inclusion(np.zeros(1, dtype=np.int64))  # a stack asks every family
+    return components

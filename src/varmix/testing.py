@@ -175,6 +175,10 @@ def check_inclusion_is_that_of_the_laws(make: MakeComponents) -> None:
         for point, row in enumerate(inclusion):
             expected = ratios[(sets == point).any(axis=1)].sum(axis=0) / len(sets)
             assert np.abs(row - expected).max() < 1e-9, f"point {point}: inclusion {row} and not {expected}"
+        for w in _mixtures(family.k):
+            density = (inclusion @ w)[sets] * (family.space.n / family.space.size)
+            difference = np.abs(family.point_density(sets, w) - density).max()
+            assert difference < 1e-9, f"the density of points differs from their inclusion by {difference}"
 
 
 def check_components_go_on_after_loading(make: MakeComponents) -> None:

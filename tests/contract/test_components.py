@@ -95,6 +95,7 @@ def _as_drawn(change):
     [
         ("check_ratios_are_those_of_laws", {"ratios": lambda sets: np.full((len(sets), 4), 1.1)}),
         ("check_draws_follow_the_mixture", {"draw": _tilted_sets}),
+        ("check_inclusion_is_that_of_the_laws", {"point_density": lambda sets, w: np.ones(sets.shape)}),
         ("check_draws_have_the_right_shapes", _as_drawn(lambda atoms: atoms[:, ::-1].copy())),
         ("check_draws_have_the_right_shapes", _as_drawn(lambda atoms: atoms[:, :2].copy())),
         ("check_draws_have_the_right_shapes", _as_drawn(lambda atoms: atoms + 20)),

@@ -17,7 +17,7 @@ from varmix import save as save_sampler
 from varmix.components import Groups
 from varmix.experiments import catalogue, regret, reproduce
 from varmix.experiments.catalogue import Entry
-from varmix.experiments.records import Records
+from varmix.experiments.experiment import Experiment
 from varmix.experiments.refusal import Refusal
 
 COMMAND = [sys.executable, "-c", "from varmix.cli import main; main()", "reproduce", "regret", "--quick", "--jobs", "2"]
@@ -180,9 +180,37 @@ def test_starting_over_keeps_the_earlier_runs_once(tmp_path):
     assert (tmp_path / "previous" / "regret" / "a.json").read_text() == "second"
 
 
-def test_only_missing_runs_are_made(tmp_path):
-    plan = regret.plan("quick")
-    assert len(reproduce.missing("regret", plan, Records(tmp_path))) == len(plan)
+def planned(monkeypatch, tmp_path, then):
+    """An experiment of two quick runs, and one more whose seed is what came out of them."""
+    base = regret.plan("quick")[0] | {"rounds": 20}
+    made = Experiment(
+        "regret",
+        lambda mode: [base | {"seed": seed} for seed in (1, 2)],
+        regret.run,
+        regret.seconds,
+        regret.findings,
+        then,
+    )
+    monkeypatch.setattr(regret, "EXPERIMENT", made)
+    return reproduce.Work(reproduce.Request(("regret",), "quick", 1, tmp_path, True), ["regret"]), base
+
+
+def test_runs_that_depend_on_others_are_counted_before_and_made_after_them(monkeypatch, tmp_path):
+    seen = []
+
+    def then(mode, records):
+        seen.append(len(records))
+        return [base | {"seed": 100 + len(records)}]
+
+    base = regret.plan("quick")[0] | {"rounds": 20}
+    work, _ = planned(monkeypatch, tmp_path, then)
+    assert len(work.left()) == 3
+    assert work.perform(Console(quiet=True)) == []
+    assert [r.config["seed"] for r in work.finished("regret")] == [1, 2, 102]
+    assert seen[-1] == 2
+    again, _ = planned(monkeypatch, tmp_path, then)
+    assert again.left() == []
+    assert work.saved() == "3 of 3 runs are saved."
 
 
 def test_inspect_shows_the_parts_and_the_mixture(tmp_path, capsys):

@@ -14,6 +14,7 @@ from varmix import (
     Fixed,
     GainMeter,
     Groups,
+    KDpp,
     Leader,
     Neyman,
     Points,
@@ -31,6 +32,7 @@ from varmix.testing import same
 from varmix.theory import full_information, partial_information
 
 HALF = [[0.5], [0.5]]
+PAIRS = KDpp([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]], 2, [1.0])
 NAN, INF = float("nan"), float("inf")
 
 REFUSED = {
@@ -93,6 +95,46 @@ REFUSED = {
     ),
     "uniform over a word": (lambda: Uniform("all"), TypeError, "a Points or a Subsets, got 'all'"),
     "points that include": (lambda: Uniform(3).inclusion([0]), TypeError, "Only sets include points"),
+    # sets
+    "nan in the features of sets": (lambda: KDpp([[1.0], [NAN]], 1, [1.0]), ValueError, r"entry \(1, 0\) is nan"),
+    "infinite features of sets": (lambda: KDpp([[INF], [1.0]], 1, [1.0]), ValueError, r"entry \(0, 0\) is inf"),
+    "features in one dimension": (lambda: KDpp([1.0, 2.0], 1, [1.0]), ValueError, r"a matrix .* got shape \(2,\)"),
+    "no features": (lambda: KDpp(np.empty((3, 0)), 1, [1.0]), ValueError, r"one column, got shape \(3, 0\)"),
+    "complex features": (lambda: KDpp([[1j]], 1, [1.0]), TypeError, "real numbers"),
+    "sets larger than the data": (lambda: KDpp([[1.0], [2.0]], 3, [1.0]), ValueError, "size = 3, n = 2"),
+    "empty sets": (lambda: KDpp([[1.0], [2.0]], 0, [1.0]), ValueError, "size must be at least 1"),
+    "half a point in a set": (lambda: KDpp([[1.0], [2.0]], 1.5, [1.0]), TypeError, "whole number"),
+    "a negative ridge": (lambda: KDpp([[1.0], [2.0]], 1, [1.0, -2.0]), ValueError, "the least -2"),
+    "a ridge that is no number": (lambda: KDpp([[1.0], [2.0]], 1, [NAN]), ValueError, "ridges must be finite"),
+    "no ridges": (lambda: KDpp([[1.0], [2.0]], 1, []), ValueError, "at least one number"),
+    "a ridge alone": (lambda: KDpp([[1.0], [2.0]], 1, 1.0), ValueError, "ridges must have one dimension"),
+    "sets beyond the rank": (lambda: KDpp([[1.0], [2.0]], 2, [0.0]), ValueError, "size = 2, rank = 1"),
+    "a kernel that is not square": (lambda: KDpp.from_kernel([[1.0, 0.0]], 1), ValueError, r"square .* \(1, 2\)"),
+    "a kernel that is not symmetric": (
+        lambda: KDpp.from_kernel([[1.0, 0.5], [0.0, 1.0]], 1),
+        ValueError,
+        r"L\[0, 1\] is 0.5 and L\[1, 0\] is 0",
+    ),
+    "a kernel with a negative eigenvalue": (
+        lambda: KDpp.from_kernel([[0.0, 1.0], [1.0, 0.0]], 1),
+        ValueError,
+        "semi-definite; its least eigenvalue is -1 of",
+    ),
+    "nan in a kernel": (lambda: KDpp.from_kernel([[NAN]], 1), ValueError, "L must be finite"),
+    "sets beyond the rank of a kernel": (lambda: KDpp.from_kernel(np.ones((3, 3)), 2), ValueError, "rank = 1"),
+    "sets of another size": (lambda: PAIRS.ratios([[0, 1, 2]]), TypeError, r"\(m, 2\).* got shape \(1, 3\)"),
+    "a set alone": (lambda: PAIRS.ratios([0, 1]), TypeError, r"got shape \(2,\)"),
+    "sets of halves": (lambda: PAIRS.ratios([[0.0, 0.5]]), TypeError, "float64"),
+    "sets outside": (lambda: PAIRS.ratios([[0, 1], [0, 3]]), ValueError, r"0\.\.2, got 0\.\.3"),
+    "sets below": (lambda: PAIRS.ratios([[-1, 1]]), ValueError, r"got -1\.\.1"),
+    "a point twice in a set": (lambda: PAIRS.ratios([[0, 1], [2, 2]]), ValueError, r"set 1 is \[2, 2\]"),
+    "uniform sets of another size": (lambda: Uniform(Subsets(3, 2)).ratios([[0]]), TypeError, r"\(m, 2\)"),
+    "inclusion of a point outside": (lambda: PAIRS.inclusion([3]), ValueError, r"0\.\.2"),
+    "a stack that knows no inclusion": (
+        lambda: Stack(PAIRS, Uniform(Subsets(3, 2)), _OneSubset()).inclusion([0]),
+        TypeError,
+        "_OneSubset.* does not know",
+    ),
     # learners and helpers
     "gamma zero": (lambda: BarrierNewton(gamma=0.0), ValueError, r"gamma must lie in \(0, 1\], got 0.0"),
     "gamma above one": (lambda: ONS(gamma=1.1), ValueError, r"\(0, 1\]"),

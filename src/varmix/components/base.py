@@ -69,7 +69,11 @@ class Inclusive(Protocol):
     """A family over subsets that knows how likely a set is to include a point."""
 
     def inclusion(self, points: IntArray) -> FloatArray:
-        """Give the probability that a set holds a point, (m, k): for these points, under every component."""
+        """Give the probability pi_j that a set holds a point, (m, k): for these points, under every component."""
+        ...
+
+    def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
+        """Give n / size times w.pi for the points of sets that were drawn, (m, size), unchecked; it is linear in w."""
         ...
 
 

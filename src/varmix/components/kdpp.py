@@ -132,6 +132,12 @@ class KDpp(Family):
         kernels.inclusion(points, self._rows[0], self._base, self._slope, rows)
         return rows
 
+    def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
+        """Give n pi / size under the mixture, for the points of sets that were drawn."""
+        density = np.empty(sets.shape)
+        kernels.point_density(sets, self._rows[0], self._base, self._slope, w, density)
+        return density
+
     def state_dict(self) -> State:
         """Give what the sets are; nothing changes."""
         return super().state_dict() | {"ridges": self.ridges.copy(), "eigenvalues": self._values.copy()}

@@ -83,12 +83,14 @@ class Stack(Family):
 
     def inclusion(self, points: IntArray) -> FloatArray:
         """Put the inclusion probabilities of all families side by side; each must know its own."""
-        columns = []
-        for family in self.families:
-            if not isinstance(family, Inclusive):
-                raise TypeError(f"{family!r} of the stack does not know with what probability a set holds a point.")
-            columns.append(family.inclusion(points))
-        return np.concatenate(columns, axis=1)
+        return np.concatenate([_inclusive(family).inclusion(points) for family in self.families], axis=1)
+
+    def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
+        """Add up what the families say of their own parts of `w`."""
+        density = np.zeros(sets.shape)
+        for family, part in self._parts(self._columns):
+            density += _inclusive(family).point_density(sets, w[part])
+        return density
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
         """Pass feedback on to every family."""
@@ -125,6 +127,12 @@ def check_family(family: object) -> None:
     """Refuse what is no family at all, such as labels that were meant to go into one."""
     if isinstance(family, type) or not hasattr(family, "ratios"):
         raise TypeError(f"Components must be a family such as varmix.Groups(labels), got {type(family).__name__}.")
+
+
+def _inclusive(family: Components) -> Inclusive:
+    if not isinstance(family, Inclusive):
+        raise TypeError(f"{family!r} of the stack does not know with what probability a set holds a point.")
+    return family
 
 
 def _offsets(sizes: list[int]) -> IntArray:

@@ -62,3 +62,7 @@ class Uniform(Family):
         if not isinstance(self.space, Subsets):
             raise TypeError(f"Only sets include points, and {self!r} draws points.")
         return np.full((len(as_atoms(points, self.space.n)), 1), self.space.size / self.space.n)
+
+    def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
+        """One for every point, as often as the weight says."""
+        return np.full(sets.shape, w[0])

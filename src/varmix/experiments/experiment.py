@@ -26,6 +26,9 @@ class Experiment:
         About how long a run takes on one core, to tell before it starts.
     findings
         What the finished runs show, be they all or some.
+    then
+        The runs that depend on what came out of the planned ones, such as a step size that was chosen on other seeds;
+        without records it assumes something, so that their number and time can be told in advance.
     """
 
     name: str
@@ -33,3 +36,4 @@ class Experiment:
     run: Callable[[Config], Result]
     seconds: Callable[[Config], float]
     findings: Callable[[Sequence[Record]], Findings]
+    then: Callable[[Mode, Sequence[Record]], list[Config]] = lambda mode, records: []

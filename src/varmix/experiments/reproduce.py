@@ -9,9 +9,8 @@ out/errors/      how runs failed, if any did
 import os
 import platform
 import shutil
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from varmix.experiments import plots, report
 from varmix.experiments.catalogue import entry, experiment, names
 from varmix.experiments.experiment import Mode
 from varmix.experiments.findings import Claim, Findings
-from varmix.experiments.records import Config, Records
+from varmix.experiments.records import Config, Record, Records
 from varmix.experiments.refusal import Refusal
 from varmix.experiments.runner import Failure, Job, WorkerError, perform, versions
 
@@ -53,27 +52,73 @@ def reproduce(request: Request, console: Console) -> int:
     start = time.perf_counter()
     chosen, skipped = choose(request.experiments)
     prepare(request.out)
-    plans = {name: experiment(name).plan(request.mode) for name in chosen}
-    records = Records(request.out / "records")
     if not request.resume:
         set_aside(request.out, chosen, console)
-    jobs = [job for name, plan in plans.items() for job in missing(name, plan, records)]
-    announce(jobs, sum(map(len, plans.values())), request, console)
-    _tell_damaged(records, console)
+    work = Work(request, chosen)
+    announce(work, request, console)
     try:
-        failures = perform(jobs, request.out, request.jobs, console) if jobs else []
+        failures = work.perform(console)
     except KeyboardInterrupt:
-        _tell_saved("Stopped", plans, records, request, console)
+        console.print(f"Stopped: {work.saved()} {again(request)}", soft_wrap=True)
         return 130
     except WorkerError as error:
-        _tell_saved(str(error), plans, records, request, console)
+        console.print(f"{error}: {work.saved()} {again(request)}", soft_wrap=True)
         return 1
-    found = [experiment(name).findings(records.read(name, plan)) for name, plan in plans.items()]
-    for name, plan in plans.items():
-        records.write_table(name, plan)
+    found = [experiment(name).findings(work.finished(name)) for name in chosen]
+    for name in chosen:
+        work.records.write_table(name, work.plans[name])
     page = publish(found, request, skipped, time.perf_counter() - start)
     conclude(found, failures, skipped, page, request, console)
     return 1 if failures else 0
+
+
+class Work:
+    """The runs of the chosen experiments: those that are planned, and those that follow from them."""
+
+    def __init__(self, request: Request, chosen: Sequence[str]) -> None:
+        self._request = request
+        self.records = Records(request.out / "records")
+        self.plans = {name: experiment(name).plan(request.mode) for name in chosen}
+        self.expected = {name: len(plan) + len(self._following(name)) for name, plan in self.plans.items()}
+
+    def perform(self, console: Console) -> list[Failure]:
+        """Make the planned runs, then those that depend on them."""
+        failures = self._perform(self.plans, console)
+        following = {name: self._following(name) for name in self.plans}
+        for name, plan in following.items():
+            self.plans[name] = self.plans[name] + plan
+        return failures + self._perform(following, console)
+
+    def _perform(self, plans: Mapping[str, Sequence[Config]], console: Console) -> list[Failure]:
+        jobs = [job for name, plan in plans.items() for job in self.missing(name, plan)]
+        for path in self.records.damaged:
+            console.print(
+                f"[yellow]damaged[/yellow] record set aside as {path}; the run is made again.", soft_wrap=True
+            )
+        self.records.damaged.clear()
+        return perform(jobs, self._request.out, self._request.jobs, console) if jobs else []
+
+    def missing(self, name: str, plan: Sequence[Config]) -> list[Job]:
+        """Give the runs of a plan that are not on record."""
+        seconds = experiment(name).seconds
+        return [Job(name, config, seconds(config)) for config in plan if not self.records.has(name, config)]
+
+    def left(self) -> list[Job]:
+        """Give all runs that are still to be made, as far as they are known."""
+        plans = {name: plan + self._following(name) for name, plan in self.plans.items()}
+        return [job for name, plan in plans.items() for job in self.missing(name, plan)]
+
+    def _following(self, name: str) -> list[Config]:
+        return experiment(name).then(self._request.mode, self.finished(name))
+
+    def finished(self, name: str) -> list[Record]:
+        """Give the records of the runs that were planned."""
+        return self.records.read(name, self.plans[name])
+
+    def saved(self) -> str:
+        """Say how many runs are on record."""
+        there = sum(len(self.finished(name)) for name in self.plans)
+        return f"{there} of {sum(self.expected.values())} runs are saved."
 
 
 def choose(asked: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -121,21 +166,17 @@ def set_aside(out: Path, chosen: Sequence[str], console: Console) -> None:
             )
 
 
-def missing(name: str, plan: Sequence[Config], records: Records) -> list[Job]:
-    """Give the runs of a plan that are not on record."""
-    seconds = experiment(name).seconds
-    return [Job(name, config, seconds(config)) for config in plan if not records.has(name, config)]
-
-
-def announce(jobs: Sequence[Job], planned: int, request: Request, console: Console) -> None:
+def announce(work: Work, request: Request, console: Console) -> None:
     """Say what is to be done and how long it will take."""
+    jobs, planned = work.left(), sum(work.expected.values())
     expected = sum(job.seconds for job in jobs) / min(request.jobs, max(len(jobs), 1))
     done = planned - len(jobs)
     already = f" ({done} of {planned} are done already)" if done else ""
     processes = f"{request.jobs} process{'es' if request.jobs > 1 else ''}"
     console.print(
         f"{request.mode} mode: {len(jobs)} runs{already} on {processes}, about {duration(expected)}; "
-        f"results go to {request.out}"
+        f"results go to {request.out}",
+        soft_wrap=True,
     )
 
 
@@ -218,18 +259,3 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _tell_damaged(records: Records, console: Console) -> None:
-    for path in records.damaged:
-        console.print(f"[yellow]damaged[/yellow] record set aside as {path}; the run is made again.", soft_wrap=True)
-
-
-def _tell_saved(
-    what: str, plans: dict[str, list[Config]], records: Records, request: Request, console: Console
-) -> None:
-    saved = sum(len(records.read(name, plan)) for name, plan in plans.items())
-    console.print(
-        f"{what}: {saved} of {sum(map(len, plans.values()))} runs are saved. {again(request)}", soft_wrap=True
-    )
-    sys.stdout.flush()

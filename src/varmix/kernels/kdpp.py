@@ -154,7 +154,8 @@ def draw_sets(
 def log_determinant(gram: FloatArray, scale: float, ridge: float, upper: FloatArray) -> float:
     """Give log det(scale * gram + ridge I) by Cholesky; minus infinity where that is singular.
 
-    No pivot lies below the ridge, whatever rounding says; without a ridge one that is rounding is zero.
+    No pivot lies below the ridge.  One that does, or that is rounding beside its diagonal entry, is taken for the
+    ridge, and its point for one that those before span: nothing is left of it to take from the others.
     """
     order = gram.shape[0]
     for i in range(order):
@@ -164,9 +165,12 @@ def log_determinant(gram: FloatArray, scale: float, ridge: float, upper: FloatAr
     total = 0.0
     product = 1.0
     for i in range(order):
-        pivot = max(upper[i, i], ridge)
-        if ridge == 0.0 and not pivot > SINGULAR * order * scale * gram[i, i]:
-            return -math.inf
+        pivot = upper[i, i]
+        if not pivot > max(SINGULAR * order * scale * gram[i, i], ridge):
+            if not ridge > 0.0:
+                return -math.inf
+            pivot = ridge
+            upper[i, i + 1 :] = 0.0
         product *= pivot
         if not 1e-100 < product < 1e100:  # logarithms are slow: one for many pivots
             total += math.log(product)
@@ -252,3 +256,24 @@ def inclusion(points: IntArray, vectors: FloatArray, base: FloatArray, slope: Fl
             for v in range(vectors.shape[1]):
                 total += slope[j, v] * vectors[points[r], v] ** 2
             out[r, j] = total
+
+
+@kernel
+def point_density(
+    sets: IntArray, vectors: FloatArray, base: FloatArray, slope: FloatArray, mixture: FloatArray, out: FloatArray
+) -> None:
+    """Write n / size times the probability that a set of the mixture holds the point, for the points of sets."""
+    columns = vectors.shape[1]
+    factor = vectors.shape[0] / sets.shape[1]
+    mixed = np.zeros(columns)
+    constant = 0.0
+    for j in range(mixture.shape[0]):
+        constant += factor * mixture[j] * base[j]
+        for v in range(columns):
+            mixed[v] += factor * mixture[j] * slope[j, v]
+    for r in range(sets.shape[0]):
+        for i in range(sets.shape[1]):
+            total = constant
+            for v in range(columns):
+                total += mixed[v] * vectors[sets[r, i], v] ** 2
+            out[r, i] = total
