@@ -180,36 +180,26 @@ def test_starting_over_keeps_the_earlier_runs_once(tmp_path):
     assert (tmp_path / "previous" / "regret" / "a.json").read_text() == "second"
 
 
-def planned(monkeypatch, tmp_path, then):
-    """An experiment of two quick runs, and one more whose seed is what came out of them."""
-    base = regret.plan("quick")[0] | {"rounds": 20}
-    made = Experiment(
-        "regret",
-        lambda mode: [base | {"seed": seed} for seed in (1, 2)],
-        regret.run,
-        regret.seconds,
-        regret.findings,
-        then,
-    )
-    monkeypatch.setattr(regret, "EXPERIMENT", made)
-    return reproduce.Work(reproduce.Request(("regret",), "quick", 1, tmp_path, True), ["regret"]), base
-
-
 def test_runs_that_depend_on_others_are_counted_before_and_made_after_them(monkeypatch, tmp_path):
+    base = regret.plan("quick")[0] | {"rounds": 20}
     seen = []
 
     def then(mode, records):
         seen.append(len(records))
         return [base | {"seed": 100 + len(records)}]
 
-    base = regret.plan("quick")[0] | {"rounds": 20}
-    work, _ = planned(monkeypatch, tmp_path, then)
+    def plan(mode):
+        return [base | {"seed": 1}, base | {"seed": 2}]
+
+    made = Experiment("regret", plan, regret.run, regret.seconds, regret.findings, then)
+    monkeypatch.setattr(regret, "EXPERIMENT", made)
+    request = reproduce.Request(("regret",), "quick", 1, tmp_path, True)
+    work = reproduce.Work(request, ["regret"])
     assert len(work.left()) == 3
     assert work.perform(Console(quiet=True)) == []
     assert [r.config["seed"] for r in work.finished("regret")] == [1, 2, 102]
     assert seen[-1] == 2
-    again, _ = planned(monkeypatch, tmp_path, then)
-    assert again.left() == []
+    assert reproduce.Work(request, ["regret"]).left() == []
     assert work.saved() == "3 of 3 runs are saved."
 
 
