@@ -102,6 +102,35 @@ def scan(
 
 
 @kernel
+def propose(
+    cumulative: FloatArray,
+    guide: AnyArray,
+    vectors: FloatArray,
+    chosen: IntArray,
+    m: int,
+    basis: FloatArray,
+    count: int,
+    state: AnyArray,
+    out: FloatArray,
+) -> int:
+    """Propose a point from the table of a chosen eigenvector, and give it, or -1 where it is not accepted.
+
+    So row i comes in proportion to its square, and is accepted with the part of it that the residual is: in all
+    (m - count) / m of the proposals.
+    """
+    vector = chosen[min(int(uniform(state) * m), m - 1)]
+    point = look_up(cumulative, guide, vector, uniform(state))
+    square = residual(vectors[point], chosen, m, basis, count, out)
+    if count > 0:
+        whole = 0.0
+        for a in range(m):
+            whole += vectors[point, chosen[a]] ** 2
+        if not uniform(state) * whole < square:
+            return -1
+    return point
+
+
+@kernel
 def draw_sets(
     lanes: IntArray,
     uniforms: FloatArray,
@@ -115,11 +144,8 @@ def draw_sets(
 ) -> None:
     """Draw the set of each lane; a lane beyond `ranks` is uniform.  Two uniforms are enough for all of them.
 
-    The next point is proposed from the table of a chosen eigenvector, which gives row i in proportion to its square,
-    and accepted with the part of that square which the residual is: (m - count) / m of the proposals.  After `tries`
-    times m of them the point is drawn by a scan.
+    After `tries` times m proposals that were not accepted, or were there already, the next point is found by a scan.
     """
-    n = vectors.shape[0]
     most = keep.shape[1] - 1
     state = start(uniforms)
     chosen = np.empty(most, dtype=np.int64)
@@ -132,22 +158,14 @@ def draw_sets(
         for count in range(m):
             found = False
             for _ in range(tries * m):
-                a = min(int(uniform(state) * m), m - 1)
-                point = look_up(cumulative, guide, chosen[a], uniform(state))
-                square = residual(vectors[point], chosen, m, basis, count, left)
-                if count > 0:
-                    whole = 0.0
-                    for b in range(m):
-                        whole += vectors[point, chosen[b]] ** 2
-                    if not uniform(state) * whole < square:
-                        continue
-                if insert(points, count, point):
+                point = propose(cumulative, guide, vectors, chosen, m, basis, count, state, left)
+                if point >= 0 and insert(points, count, point):
                     found = True
                     break
             if not found:
                 insert(points, count, scan(vectors, chosen, m, basis, points, count, state, left))
             extend(basis, count, m, left)
-        fill_uniformly(points, m, n, state)
+        fill_uniformly(points, m, vectors.shape[0], state)
 
 
 @kernel
