@@ -83,6 +83,22 @@ def test_scale_changes_nothing_when_the_ridge_follows(scale):
         assert KDpp(X * scale, 4, [0.5 * scale**2]).ratios(sets) == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.parametrize("scale", [1e-280, 1e-7, 1e7, 1e280])
+def test_kernels_of_any_scale(scale):
+    X = features(8, 5)
+    expected = KDpp.from_kernel(X @ X.T, 4, [0.0, 0.5]).ratios(listed(8, 4))
+    again = KDpp.from_kernel(X @ X.T * scale, 4, [0.0, 0.5 * scale])
+    assert again.ratios(listed(8, 4)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_kernels_in_single_precision_are_taken_though_rounding_makes_them_indefinite():
+    X = features(40, 2)
+    L = np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 50).astype(np.float32)
+    assert np.linalg.eigvalsh(L.astype(np.float64))[0] < -1e-9
+    family = KDpp.from_kernel(L, 3, [0.1])
+    assert family.inclusion(np.arange(40)).sum() == pytest.approx(3.0)
+
+
 def test_a_ridge_far_above_or_below_the_features():
     X, sets = features(8, 3), listed(8, 4)
     assert KDpp(X * 1e-200, 4, [1.0]).ratios(sets) == pytest.approx(1.0)

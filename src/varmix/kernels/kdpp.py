@@ -35,37 +35,68 @@ def choose_vectors(keep: FloatArray, m: int, state: AnyArray, chosen: IntArray) 
 
 
 @kernel
-def residual(row: FloatArray, chosen: IntArray, m: int, basis: FloatArray, count: int, out: FloatArray) -> float:
-    """Write the chosen entries of a row less their part in the span of the basis; give the square of what is left."""
+def gather(row: FloatArray, chosen: IntArray, m: int, out: FloatArray) -> float:
+    """Write the chosen entries of a row; give the square of its length."""
+    square = 0.0
     for a in range(m):
-        out[a] = row[chosen[a]]
-    for b in range(count):
-        along = 0.0
-        for a in range(m):
-            along += out[a] * basis[b, a]
-        for a in range(m):
-            out[a] -= along * basis[b, a]
-    left = 0.0
+        value = row[chosen[a]]
+        out[a] = value
+        square += value * value
+    return square
+
+
+@kernel
+def along(vector: FloatArray, basis: FloatArray, b: int, m: int) -> float:
+    """Give the inner product of a vector with row b of the basis."""
+    total = 0.0
     for a in range(m):
-        left += out[a] * out[a]
-    return left
+        total += vector[a] * basis[b, a]
+    return total
 
 
 @kernel
 def extend(basis: FloatArray, count: int, m: int, vector: FloatArray) -> None:
-    """Add a residual to the basis; what rounding left of the others in it is taken out first."""
-    for b in range(count):
-        along = 0.0
-        for a in range(m):
-            along += vector[a] * basis[b, a]
-        for a in range(m):
-            vector[a] -= along * basis[b, a]
+    """Add to the basis what it does not span of a vector, taken out twice: rounding leaves something the first time."""
+    for _ in range(2):
+        for b in range(count):
+            part = along(vector, basis, b, m)
+            for a in range(m):
+                vector[a] -= part * basis[b, a]
     square = 0.0
     for a in range(m):
         square += vector[a] * vector[a]
     inverse = 1.0 / math.sqrt(square) if square > 0.0 else 0.0
     for a in range(m):
         basis[count, a] = vector[a] * inverse
+
+
+@kernel
+def propose(
+    cumulative: FloatArray,
+    guide: AnyArray,
+    vectors: FloatArray,
+    chosen: IntArray,
+    m: int,
+    basis: FloatArray,
+    count: int,
+    state: AnyArray,
+    row: FloatArray,
+) -> int:
+    """Propose a point from the table of a chosen eigenvector, and give it and its row, or -1 if it is not accepted.
+
+    So point i comes in proportion to the square of its row, and is accepted with the part of it that the basis does
+    not span: in all (m - count) / m of the proposals.
+    """
+    vector = chosen[min(int(uniform(state) * m), m - 1)]
+    point = look_up(cumulative, guide, vector, uniform(state))
+    left = gather(vectors[point], chosen, m, row)
+    if count > 0:
+        limit = left * uniform(state)
+        for b in range(count):
+            left -= along(row, basis, b, m) ** 2
+            if not limit < left:
+                return -1
+    return point
 
 
 @kernel
@@ -77,27 +108,28 @@ def scan(
     points: IntArray,
     count: int,
     state: AnyArray,
-    out: FloatArray,
+    row: FloatArray,
 ) -> int:
-    """Draw the next point by adding up the residuals of all points: exact, in time n."""
-    n = vectors.shape[0]
+    """Give the next point and its row, by adding up what the basis does not span of all of them: exact, in time n."""
     total = 0.0
-    for i in range(n):
-        total += residual(vectors[i], chosen, m, basis, count, out)
-    u = uniform(state) * total
-    last = -1
-    running = 0.0
-    here = 0  # points ascend, so one look at the next of them says whether i is among them
-    for i in range(n):
-        part = residual(vectors[i], chosen, m, basis, count, out)
-        running += part
-        if here < count and points[here] == i:
-            here += 1
-        elif part > 0.0 or last < 0:
-            last = i
-            if running > u:
-                break
-    residual(vectors[last], chosen, m, basis, count, out)
+    for again in range(2):
+        u = uniform(state) * total if again else math.inf
+        last = -1
+        total = 0.0
+        here = 0  # the points of the set ascend, so the next of them is the only one that i may be
+        for i in range(vectors.shape[0]):
+            if here < count and points[here] == i:
+                here += 1
+                continue
+            part = gather(vectors[i], chosen, m, row)
+            for b in range(count):
+                part -= along(row, basis, b, m) ** 2
+            if part > 0.0 or last < 0:
+                last = i
+                total += max(part, 0.0)
+                if total > u:
+                    break
+    gather(vectors[last], chosen, m, row)
     return last
 
 
@@ -115,16 +147,13 @@ def draw_sets(
 ) -> None:
     """Draw the set of each lane; a lane beyond `ranks` is uniform.  Two uniforms are enough for all of them.
 
-    The next point is proposed from the table of a chosen eigenvector, which gives row i in proportion to its square,
-    and accepted with the part of that square which the residual is: (m - count) / m of the proposals.  After `tries`
-    times m of them the point is drawn by a scan.
+    After `tries` times m proposals that were not accepted, or were there already, the next point is found by a scan.
     """
-    n = vectors.shape[0]
     most = keep.shape[1] - 1
     state = start(uniforms)
     chosen = np.empty(most, dtype=np.int64)
     basis = np.empty((most, most))
-    left = np.empty(most)
+    row = np.empty(most)
     for r in range(lanes.shape[0]):
         points = atoms[r]
         m = invert(ranks[lanes[r]], uniform(state)) if lanes[r] < ranks.shape[0] else 0
@@ -132,22 +161,14 @@ def draw_sets(
         for count in range(m):
             found = False
             for _ in range(tries * m):
-                a = min(int(uniform(state) * m), m - 1)
-                point = look_up(cumulative, guide, chosen[a], uniform(state))
-                square = residual(vectors[point], chosen, m, basis, count, left)
-                if count > 0:
-                    whole = 0.0
-                    for b in range(m):
-                        whole += vectors[point, chosen[b]] ** 2
-                    if not uniform(state) * whole < square:
-                        continue
-                if insert(points, count, point):
+                point = propose(cumulative, guide, vectors, chosen, m, basis, count, state, row)
+                if point >= 0 and insert(points, count, point):
                     found = True
                     break
             if not found:
-                insert(points, count, scan(vectors, chosen, m, basis, points, count, state, left))
-            extend(basis, count, m, left)
-        fill_uniformly(points, m, n, state)
+                insert(points, count, scan(vectors, chosen, m, basis, points, count, state, row))
+            extend(basis, count, m, row)
+        fill_uniformly(points, m, vectors.shape[0], state)
 
 
 @kernel

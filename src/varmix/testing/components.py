@@ -1,16 +1,6 @@
-"""Contracts: what every family of components and every learner must keep, as checks that anyone can run.
+"""What every family of components must keep."""
 
-    @pytest.mark.parametrize("check", varmix.testing.COMPONENT_CHECKS)
-    def test_my_family(check):
-        check(lambda: MyFamily(...))
-
-Each check takes a function that builds a fresh object, always the same, and raises `AssertionError` where the contract
-is broken.  They are deterministic.
-"""
-
-import math
 from collections.abc import Callable
-from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,38 +9,13 @@ from varmix.allocate import independent
 from varmix.arrays import FloatArray, IntArray, same
 from varmix.components.base import Components, Inclusive
 from varmix.draw import Draw
-from varmix.evidence import Evidence
 from varmix.learners import Fixed
-from varmix.learners.base import Learner, load_state, save_state
 from varmix.sampler import Sampler
-from varmix.spaces import Points, Space, Subsets
+from varmix.spaces import Subsets
+from varmix.testing.counts import all_atoms, chi_square_z, count_atoms
 from varmix.uniforms import Uniforms
 
 MakeComponents: TypeAlias = Callable[[], Components]
-MakeLearner: TypeAlias = Callable[[], Learner[Any]]
-
-MOST_SUBSETS = 10_000  # that are listed for the checks of laws; give families over fewer of them
-
-
-def chi_square_z(counts: IntArray, probabilities: FloatArray) -> float:
-    """Give the chi-square statistic of counts as a standard normal deviate (Wilson and Hilferty).
-
-    Cells with fewer than five expected counts are joined.  A count in a cell of probability zero gives infinity.
-    """
-    expected = probabilities * counts.sum()
-    if counts[expected == 0].any():
-        return float("inf")
-    rare = expected < 5
-    if rare.any():
-        counts = np.append(counts[~rare], counts[rare].sum())
-        expected = np.append(expected[~rare], expected[rare].sum())
-        counts, expected = counts[expected > 0], expected[expected > 0]
-    freedom = len(counts) - 1
-    if freedom == 0:
-        return 0.0
-    statistic = float(((counts - expected) ** 2 / expected).sum())
-    spread = 2.0 / (9.0 * freedom)
-    return float(((statistic / freedom) ** (1 / 3) - (1.0 - spread)) / np.sqrt(spread))
 
 
 def _mixtures(k: int) -> list[FloatArray]:
@@ -102,37 +67,6 @@ def check_draws_have_the_right_shapes(make: MakeComponents) -> None:
             assert (np.diff(atoms, axis=1) > 0).all(), (
                 "the points of a set must differ, and be listed in ascending order"
             )
-
-
-def all_atoms(space: Space) -> IntArray:
-    """Give all points, or all subsets in the order of the dictionary; nothing where there are too many of them.
-
-    Examples
-    --------
-    >>> all_atoms(Subsets(3, 2)).tolist()
-    [[0, 1], [0, 2], [1, 2]]
-    """
-    if isinstance(space, Points):
-        return np.arange(space.n)
-    few = space.log_count < np.log(MOST_SUBSETS)
-    listed = list(combinations(range(space.n), space.size)) if few else []
-    return np.array(listed, dtype=np.int64).reshape(-1, space.size)
-
-
-def count_atoms(atoms: IntArray, space: Space) -> IntArray:
-    """Give how often each of `all_atoms` comes.
-
-    Examples
-    --------
-    >>> count_atoms(np.array([[0, 2], [0, 1], [0, 2]]), Subsets(3, 2)).tolist()
-    [1, 2, 0]
-    """
-    if isinstance(space, Points):
-        return np.bincount(atoms, minlength=space.n)
-    n, size, total = space.n, space.size, math.comb(space.n, space.size)
-    # The sets behind one in the dictionary: those that agree with it up to some place, and have a later point there.
-    behind = np.array([[min(math.comb(n - 1 - p, size - i), total) for i in range(size)] for p in range(n)])
-    return np.bincount(total - 1 - behind[atoms, np.arange(size)].sum(axis=1), minlength=total)
 
 
 def _census(family: Components) -> tuple[FloatArray, FloatArray]:
@@ -235,92 +169,6 @@ def _refuses(action: Callable[[], object]) -> None:
     raise AssertionError("a wrong state was taken")
 
 
-def _evidence(k: int, rounds: int, m: int = 4, scale: float = 1.0) -> list[Evidence]:
-    rng = np.random.default_rng(7)
-    made = []
-    for _ in range(rounds):
-        groups = rng.integers(k - 1, size=m) if k > 1 else np.zeros(m, dtype=np.int64)
-        ratios = np.zeros((m, k))
-        ratios[np.arange(m), groups] = max(k - 1, 1)
-        ratios[:, -1] = 1.0
-        made.append(Evidence(ratios, scale * rng.random(m) * (1 + groups), np.full(m, 0.7)))
-    return made
-
-
-def _components_of(make: MakeLearner) -> tuple[Learner[Any], int]:
-    """Give the learner and a number of components it accepts (some are made for one number)."""
-    learner = make()
-    for k in (3, 2, 4, 5, 6, 8):
-        try:
-            learner.init(k)
-        except ValueError:
-            continue
-        return learner, k
-    raise AssertionError("the learner accepts none of 2 to 8 components")
-
-
-def check_mixtures_stay_in_the_simplex(make: MakeLearner) -> None:
-    """Whatever the evidence, zero, tiny or huge: non-negative, sum one, finite, at least gamma on the anchor."""
-    learner, k = _components_of(make)
-    gamma = getattr(learner, "gamma", 0.0)
-    for scale in (0.0, 1e-100, 1e-6, 1.0, 1e6, 1e100):
-        state = learner.init(k)
-        for evidence in _evidence(k, 30, scale=scale):
-            w = state.mixture
-            assert w.shape == (k,), f"mixture of shape {w.shape}"
-            assert np.isfinite(w).all(), f"mixture {w} at scale {scale}"
-            assert w.min() >= 0.0, f"negative entry in {w}"
-            assert abs(w.sum() - 1.0) < 1e-12, f"mixture sums to {w.sum()}"
-            assert w[-1] >= gamma, f"anchor {w[-1]} below gamma = {gamma}"
-            state = learner.step(state, evidence)
-
-
-def check_steps_are_pure(make: MakeLearner) -> None:
-    """A step changes neither the state nor the evidence it is given, and repeats exactly."""
-    learner, k = _components_of(make)
-    state = learner.init(k)
-    for evidence in _evidence(k, 5):
-        before = save_state(state)
-        ratios, coefficients = evidence.ratios.copy(), evidence.coefficients.copy()
-        after = learner.step(state, evidence)
-        assert same(save_state(state), before), "the step changed its state in place"
-        assert np.array_equal(evidence.ratios, ratios), "the step changed the evidence"
-        assert np.array_equal(evidence.coefficients, coefficients), "the step changed the evidence"
-        assert same(save_state(learner.step(state, evidence)), save_state(after)), "the same step differs"
-        state = after
-
-
-def check_learners_go_on_after_loading(make: MakeLearner) -> None:
-    """A state that was saved and loaded goes on bit for bit."""
-    learner, k = _components_of(make)
-    state = learner.init(k)
-    rounds = _evidence(k, 20)
-    for evidence in rounds[:10]:
-        state = learner.step(state, evidence)
-    other: Any = load_state(make().init(k), save_state(state))
-    for evidence in rounds[10:]:
-        state, other = learner.step(state, evidence), learner.step(other, evidence)
-    assert same(save_state(state), save_state(other)), "the loaded learner went another way"
-
-
-def check_rows_are_declared(make: MakeLearner) -> None:
-    """`needs_rows` says whether a learner looks at single rows: one that does not must not notice merged rows."""
-    learner, k = _components_of(make)
-    assert isinstance(learner.needs_rows, bool), "needs_rows must be a bool"
-    if learner.needs_rows:
-        return
-    state, other = learner.init(k), learner.init(k)
-    for evidence in _evidence(k, 10):
-        twice = Evidence(
-            np.repeat(evidence.ratios, 2, axis=0),
-            np.repeat(evidence.coefficients, 2),
-            np.repeat(evidence.density, 2),
-        )
-        state, other = learner.step(state, evidence), learner.step(other, twice)
-    difference = np.abs(state.mixture - other.mixture).max()
-    assert difference < 1e-9, f"rows given twice moved the mixture by {difference}"
-
-
 COMPONENT_CHECKS: tuple[Callable[[MakeComponents], None], ...] = (
     check_lanes_are_shares,
     check_draws_have_the_right_shapes,
@@ -330,11 +178,4 @@ COMPONENT_CHECKS: tuple[Callable[[MakeComponents], None], ...] = (
     check_components_go_on_after_loading,
     check_components_refuse_other_states,
     check_feedback_may_come_late_and_in_any_order,
-)
-
-LEARNER_CHECKS: tuple[Callable[[MakeLearner], None], ...] = (
-    check_mixtures_stay_in_the_simplex,
-    check_steps_are_pure,
-    check_learners_go_on_after_loading,
-    check_rows_are_declared,
 )
