@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from varmix.arrays import FloatArray
-from varmix.experiments.regression import ARMS, SIZE, Regression
+from varmix.experiments.kdpp.regression import ARMS, SIZE, Regression
 from varmix.learners import Fixed
 
 

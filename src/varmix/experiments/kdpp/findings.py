@@ -1,152 +1,21 @@
-"""k-DPPs, section 6.2: linear regression on minibatches that are drawn as sets.
-
-    varmix reproduce kdpp
-
-First as printed: step 1e-4 / sqrt(t), 100 epochs, batches of five, three ridges, importance weights softly truncated.
-Then a fair comparison: unbiased weights, every method with its own best step, chosen on other seeds, and what counts is
-from when on an excess error is *sustained*.
-"""
+"""What the runs of section 6.2 show."""
 
 import math
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from varmix.arrays import IntArray
-from varmix.experiments.experiment import Experiment, Mode
 from varmix.experiments.findings import Claim, Evolution, Findings, Picture, Verdict
-from varmix.experiments.records import Config, Record, Result
-from varmix.experiments.regression import ARMS, LEVELS, MEANS, RIDGES, descend, make_regression, sustained
+from varmix.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PRINTED, PRINTED_STEP, best_steps, counted
+from varmix.experiments.kdpp.regression import LEVELS, MEANS, RIDGES
+from varmix.experiments.records import Record
 from varmix.experiments.statistics import mean, paired_ratio
 from varmix.meter import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-ITERATIONS = 20_000  # 100 epochs of 200 batches
-PRINTED_STEP = 1e-4
-PRINTED = (("uniform", 1.0), ("VRM, soft truncation", 1.0), ("VRM, set weights", 1.0), ("uniform", 3.0))
-BEST = "VRM, point weights"
-FAIR = tuple(arm for arm in ARMS if arm != "VRM, soft truncation")
-QUICK = ("uniform", "uniform again", "reshuffling", "importance by point", "VRM, set weights", BEST)
-STEPS = tuple(1e-3 * 2.0**power for power in range(9))
-TUNING_SEEDS, SEEDS, TIMED_SEEDS = range(900, 908), range(40), range(8)
-
-
-def plan(mode: Mode) -> list[Config]:
-    """The printed protocol, and in full the choice of the steps."""
-    base = {"iterations": ITERATIONS}
-    printed = [
-        {"part": "printed", "means": means, "arm": arm, "step": PRINTED_STEP * longer, "seed": seed, **base}
-        for means in (["small means"] if mode == "quick" else MEANS)
-        for seed in range(3 if mode == "quick" else 10)
-        for arm, longer in PRINTED
-    ]
-    tuned = [
-        {"part": "tune", "means": means, "arm": arm, "steps": list(STEPS), "seed": seed, **base}
-        for means, arm, seed in product(MEANS, FAIR, TUNING_SEEDS)
-        if arm != "uniform again"
-    ]
-    return printed if mode == "quick" else printed + tuned
-
-
-def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
-    """The fair comparison: every arm with the steps that were best for it, level by level."""
-    chosen = best_steps([r for r in records if r.config["part"] == "tune"])
-    quick = mode == "quick"
-    fair = [
-        {"part": "fair", "means": means, "arm": arm, "step": step, "seed": seed, "iterations": ITERATIONS}
-        for means in (["small means"] if quick else MEANS)
-        for seed in (range(5) if quick else SEEDS)
-        for arm in (QUICK if quick else FAIR)
-        for step in sorted(set(chosen[means, arm][1:2] if quick else chosen[means, arm]))
-    ]
-    if quick or find_spec("torch") is None:
-        return fair
-    timed = [
-        {"part": "timed", "means": means, "arm": arm, "step": chosen[means, arm][1], "seed": seed, "iterations": 8000}
-        for means, seed, arm in product(MEANS, TIMED_SEEDS, ("uniform", BEST))
-    ]
-    return fair + timed
-
-
-# What the full tuning chose, at 10 %, 1 % and 0.3 % of the initial excess error; quick mode goes by it.
-CHOSEN: dict[tuple[str, str], tuple[float, float, float]] = {}
-
-
-def best_steps(records: Iterable[Record]) -> dict[tuple[str, str], tuple[float, ...]]:
-    """Give the step with the fewest iterations to each level, by geometric mean over the tuning seeds."""
-    rows: dict[tuple[str, str], list[list[list[int | None]]]] = {}
-    for record in records:
-        rows.setdefault((record.config["means"], record.config["arm"]), []).append(record.result["reached"])
-    best: dict[tuple[str, str], tuple[float, ...]] = {
-        (means, arm): CHOSEN.get((means, arm), (0.016, 0.016, 0.016)) for means in MEANS for arm in FAIR
-    }
-    for key, runs in rows.items():
-        costs = np.log([[[_counted(t) for t in levels] for levels in run] for run in runs]).mean(axis=0)
-        best[key] = tuple(STEPS[i] for i in costs.argmin(axis=0))
-    for means in MEANS:
-        best[means, "uniform again"] = best[means, "uniform"]
-    return best
-
-
-def _counted(iterations: int | None) -> float:
-    """A level that was not reached counts as reached at twice the end."""
-    return 2.0 * ITERATIONS if iterations is None else max(iterations, 1)
-
-
-def run(config: Config) -> Result:
-    """Make one descent, or one for every step that is tried."""
-    data = make_regression(config["means"], config["seed"])
-    looks = _looks(config["iterations"])
-
-    def reached(step: float) -> list[int | None]:
-        done = descend(data, ARMS[config["arm"]](data, config["seed"]), step, config["iterations"], looks)
-        return [sustained(done.excess, level) for level in LEVELS]
-
-    if config["part"] == "tune":
-        return {"reached": [reached(step) for step in config["steps"]]}
-    if config["part"] == "timed":
-        return _timed(config)
-    sampler = ARMS[config["arm"]](data, config["seed"])
-    done = descend(data, sampler, config["step"], config["iterations"], looks)
-    return {
-        "reached": [sustained(done.excess, level) for level in LEVELS],
-        "iterations": looks.tolist(),
-        "excess": [float(value) if np.isfinite(value) else None for value in done.excess[looks]],
-        "moments": done.moments._asdict() if done.moments and np.isfinite(done.moments).all() else None,
-        "mixtures": np.round(done.mixtures, 5).tolist() if sampler.components.k > 1 else None,
-    }
-
-
-def _timed(config: Config) -> Result:
-    from varmix.experiments.regression_torch import timed_descent
-
-    data = make_regression(config["means"], config["seed"])
-    timed_descent(data, config["arm"], 0, config["step"], 20)  # compile and load before the clock runs
-    seconds, excess = timed_descent(data, config["arm"], config["seed"], config["step"], config["iterations"])
-    times = [sustained(excess, level) for level in LEVELS]
-    return {
-        "seconds": [None if t is None else float(seconds[t]) for t in times],
-        "each": float((seconds[-1] - seconds[1]) / (len(seconds) - 2)),
-        "first": float(seconds[1]),
-    }
-
-
-def _looks(iterations: int) -> IntArray:
-    return np.unique(np.geomspace(1, iterations, 120).round().astype(np.int64))
-
-
-def seconds(config: Config) -> float:
-    """About 35 us an iteration, half of that without sets; 110 us with a PyTorch step."""
-    each = 18e-6 if config["arm"] in ("reshuffling", "importance by point") else 35e-6
-    if config["part"] == "timed":
-        return float(config["iterations"] * 140e-6 + 2)
-    return float(config["iterations"] * each * (0.8 * len(config["steps"]) if "steps" in config else 1.0))
 
 
 def findings(records: Sequence[Record]) -> Findings:
@@ -161,12 +30,11 @@ def findings(records: Sequence[Record]) -> Findings:
         pictures.append(
             Picture(
                 "kdpp",
-                "Mean squared error above the least one, as the paper prints it: step 1e-4 / sqrt(t), mean over the seeds "
-                "of the logarithm. What looks like a faster method is a longer step: softly truncated weights add a fifth "
-                "of the mean gradient of the drawn sets, which prefer points with long features; unbiased weights do "
-                "nothing at this step, and uniform sets with three times the step do more.",
-                "Curves of falling error; soft truncation and the longer step lie below uniform and unbiased VRM, which "
-                "coincide.",
+                "Mean squared error above the least one, with the step that the paper prints, mean of the logarithm "
+                "over the seeds and 95 % band. What looks like a faster method is a longer step: softly truncated weights "
+                "add a fifth of the mean gradient of the drawn sets, which prefer points with long features, while "
+                "unbiased weights change little at this step.",
+                "Curves of falling error; soft truncation and the longer step lie below uniform sets and unbiased VRM.",
                 lambda: _printed_figure(parts["printed"]),
             )
         )
@@ -174,9 +42,9 @@ def findings(records: Sequence[Record]) -> Findings:
         pictures.append(
             Picture(
                 "kdpp-fair",
-                "Iterations that uniform sets need over those of each method, to an excess error that is never exceeded "
-                "again, each with its own best step chosen on other seeds; points are geometric means over the seeds, "
-                "lines 95 % intervals. Right of one is better than uniform sets.",
+                "Iterations that uniform sets need over those of each method, to an excess error that is never "
+                "exceeded again: geometric means over the seeds and 95 % intervals, right of one is better. Every "
+                "method has its own best step, chosen on other seeds.",
                 "Dots with intervals for every method, level and kind of data.",
                 lambda: _fair_figure(fair),
             )
@@ -215,13 +83,11 @@ class Fair:
         theirs: dict[int, list[float]] = {}
         for name in ("uniform", "uniform again"):
             for r in self.at(name, means, level):
-                theirs.setdefault(r.config["seed"], []).append(math.log(_counted(r.result["reached"][level])))
-        mine = {r.config["seed"]: _counted(r.result["reached"][level]) for r in self.at(arm, means, level)}
+                theirs.setdefault(r.config["seed"], []).append(math.log(counted(r.result["reached"][level])))
+        mine = {r.config["seed"]: counted(r.result["reached"][level]) for r in self.at(arm, means, level)}
         if arm.startswith("uniform"):
-            theirs = {
-                r.config["seed"]: [math.log(_counted(r.result["reached"][level]))]
-                for r in self.at("uniform", means, level)
-            }
+            once = self.at("uniform", means, level)
+            theirs = {r.config["seed"]: [math.log(counted(r.result["reached"][level]))] for r in once}
         seeds = sorted(set(mine) & set(theirs))
         return paired_ratio([math.exp(float(np.mean(theirs[s]))) for s in seeds], [mine[s] for s in seeds])
 
@@ -242,8 +108,8 @@ def _printed_claims(records: list[Record]) -> list[Claim]:
         claims.append(
             Claim(
                 f"VRM with k-DPPs provides a 1.4-fold speed-up over uniform sampling in iterations ({means}).",
-                f"As printed, uniform sets' final error is reached {soft} times sooner. That is the bias of soft "
-                f"truncation: with unbiased weights {plain} times, and uniform sets with three times the step {longer}.",
+                f"As printed, uniform sets' final error is reached {soft} times sooner. That is the bias of "
+                f"soft truncation: with unbiased weights {plain} times, and uniform sets with three times the step {longer}.",
                 _printed_verdict(soft),
                 f"{len(base)} seeds, step 1e-4/sqrt(t), 100 epochs, ridges {', '.join(f'{r:g}' for r in RIDGES)}",
             )
@@ -294,14 +160,11 @@ def _fair_claims(fair: Fair) -> list[Claim]:
             if fair.at(BEST, means, level):
                 texts.append(f"{fair.speed_up(BEST, means, level)} at {share:.1%}")
         main, by_set = fair.speed_up(BEST, means, 1), fair.speed_up("VRM, set weights", means, 1)
-        others = ", ".join(
-            f"{arm} {fair.speed_up(arm, means, 1)}"
-            for arm in fair.arms
-            if arm not in ("uniform", BEST, "VRM, set weights")
-        )
+        rest = [arm for arm in fair.arms if arm not in ("uniform", BEST, "VRM, set weights")]
+        others = ", ".join(f"{arm} {fair.speed_up(arm, means, 1)}" for arm in rest)
         claims.append(
             Claim(
-                f"With unbiased weights and a best step for each, VRM needs 1.3 times fewer iterations to 1 % ({means}).",
+                f"With unbiased weights and the best step for each, VRM needs 1.3 times fewer iterations ({means}).",
                 f"Point weights: {'; '.join(texts)}. Set weights: {by_set} at 1 %. For comparison at 1 %: {others}.",
                 _at_least(main, 1.3),
                 f"{seeds} seeds, sustained excess error as a share of the initial one, steps chosen on other seeds; "
@@ -344,11 +207,8 @@ def _timed_claims(records: list[Record]) -> list[Claim]:
     claims = []
     for means in MEANS:
         runs = {arm: _by_seed(records, means, arm) for arm in ("uniform", BEST)}
-        seeds = [
-            s
-            for s in runs[BEST]
-            if s in runs["uniform"] and all(r[s].result["seconds"][1] is not None for r in runs.values())
-        ]
+        both = set(runs[BEST]) & set(runs["uniform"])
+        seeds = [s for s in sorted(both) if all(r[s].result["seconds"][1] is not None for r in runs.values())]
         if len(seeds) < 2:
             continue
         times = {arm: [r[s].result["seconds"][1] for s in seeds] for arm, r in runs.items()}
@@ -426,6 +286,3 @@ def _dots(panel: "Axes", fair: Fair, means: str) -> None:
             panel.plot([ratio.low, ratio.high], [y, y], color=COLORS[level], linewidth=1.2)
             panel.plot([ratio.value], [y], "osD"[level], color=COLORS[level], markersize=4, label=label)
     panel.set_yticks([-row for row in range(len(arms))], arms)
-
-
-EXPERIMENT = Experiment("kdpp", plan, run, seconds, findings, then)

@@ -55,7 +55,8 @@ def make_regression(means: str, seed: int, n: int = 1000, d: int = 10) -> Regres
     X = MEANS[means](rng, d) + rng.uniform(0.5, 1.5, size=d) * rng.normal(size=(n, d))
     X[rng.choice(n, 10, replace=False)] *= 10.0
     y = X @ (5.0 * rng.normal(size=d)) + rng.normal(size=n)
-    return Regression(X, y, X.T @ X / n, np.linalg.lstsq(X, y, rcond=None)[0])
+    best = np.asarray(np.linalg.lstsq(X, y, rcond=None)[0], dtype=np.float64)
+    return Regression(X, y, X.T @ X / n, best)
 
 
 def _kdpp(data: Regression) -> KDpp:
