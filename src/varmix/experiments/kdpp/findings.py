@@ -31,8 +31,8 @@ def findings(records: Sequence[Record]) -> Findings:
             Picture(
                 "kdpp",
                 "Mean squared error above the least one, with the step that the paper prints, mean of the logarithm "
-                "over the seeds and 95 % band. What looks like a faster method is a longer step: softly truncated weights "
-                "add a fifth of the mean gradient of the drawn sets, which prefer points with long features, while "
+                "over the seeds and 95 % band. What looks like a faster method is a longer step: softly truncated "
+                "weights add a fifth of the mean gradient of the drawn sets, which prefer points with long features; "
                 "unbiased weights change little at this step.",
                 "Curves of falling error; soft truncation and the longer step lie below uniform sets and unbiased VRM.",
                 lambda: _printed_figure(parts["printed"]),
@@ -109,7 +109,8 @@ def _printed_claims(records: list[Record]) -> list[Claim]:
             Claim(
                 f"VRM with k-DPPs provides a 1.4-fold speed-up over uniform sampling in iterations ({means}).",
                 f"As printed, uniform sets' final error is reached {soft} times sooner. That is the bias of "
-                f"soft truncation: with unbiased weights {plain} times, and uniform sets with three times the step {longer}.",
+                f"soft truncation: with unbiased weights {plain} times, with uniform sets and three times the step "
+                f"{longer}.",
                 _printed_verdict(soft),
                 f"{len(base)} seeds, step 1e-4/sqrt(t), 100 epochs, ridges {', '.join(f'{r:g}' for r in RIDGES)}",
             )

@@ -18,7 +18,7 @@ BEST = "VRM, point weights"
 FAIR = tuple(arm for arm in ARMS if arm != "VRM, soft truncation")
 QUICK = ("uniform", "uniform again", "reshuffling", "importance by point", "VRM, set weights", BEST)
 STEPS = tuple(1e-3 * 2.0**power for power in range(9))
-TUNING_SEEDS, SEEDS, TIMED_SEEDS = range(900, 908), range(40), range(8)
+TUNING_SEEDS, SEEDS, TIMED_SEEDS = range(900, 910), range(40), range(8)
 
 
 def plan(mode: Mode) -> list[Config]:
