@@ -26,8 +26,9 @@ def timed_descent(data: Regression, arm: str, seed: int, step: float, iterations
     learns = not isinstance(sampler.learner, Fixed)
     for t in range(1, iterations + 1):
         draw = sampler.draw(1)
-        rows = X[torch.from_numpy(draw.indices[0])]
-        residual = rows @ theta - y[draw.indices[0]]
+        points = torch.tensor(draw.indices[0])
+        rows = X[points]
+        residual = rows @ theta - y[points]
         loss = (torch.from_numpy(draw.weights.reshape(-1)) * residual.square()).mean()
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

@@ -1,0 +1,232 @@
+import numpy as np
+import pytest
+
+from varmix.experiments.kdpp import protocol
+from varmix.experiments.kdpp.findings import Fair, findings
+from varmix.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PRINTED, STEPS, best_steps, plan, run, then
+from varmix.experiments.kdpp.regression import ARMS, LEVELS, MEANS, batch_gradients, descend, make_regression, sustained
+from varmix.experiments.records import Record
+
+LOOKS = np.array([1, 5, 20])
+
+
+@pytest.mark.parametrize("means", MEANS)
+def test_the_problem_is_that_of_the_paper(means):
+    data = make_regression(means, seed=3)
+    assert data.X.shape == (1000, 10)
+    lengths = np.linalg.norm(data.X, axis=1)
+    assert (lengths > 3 * np.median(lengths)).sum() == pytest.approx(10, abs=1)
+    assert data.excess(data.best) == pytest.approx(0)
+    residual = data.X @ data.best - data.y
+    assert residual.std() == pytest.approx(1, abs=0.1)  # the noise
+    theta = np.ones(10)
+    errors = [np.mean((data.X @ t - data.y) ** 2) for t in (theta, data.best)]
+    assert data.excess(theta) == pytest.approx(errors[0] - errors[1])
+    assert data.gradient(theta) == pytest.approx(2 * data.X.T @ (data.X @ theta - data.y) / 1000)
+
+
+def test_problems_differ_by_seed_and_kind():
+    assert not np.array_equal(make_regression("small means", 1).X, make_regression("small means", 2).X)
+    assert not np.array_equal(make_regression("small means", 1).X, make_regression("normal means", 1).X)
+
+
+@pytest.mark.parametrize("weights", [[0.5], [0.1, 2.0, 0.3, 0.4, 5.0]])
+def test_batch_gradients_are_the_mean_and_the_weighted_mean(weights):
+    data, points, theta = make_regression("small means", 0), np.array([3, 1, 4, 15, 9]), np.linspace(-1, 1, 10)
+    out = np.empty((2, 10))
+    batch_gradients(data.X, data.y, points, np.array(weights), theta, out)
+    each = 2 * (data.X[points] @ theta - data.y[points])[:, None] * data.X[points]
+    assert out[0] == pytest.approx(each.mean(axis=0))
+    assert out[1] == pytest.approx((np.resize(weights, 5)[:, None] * each).mean(axis=0))
+
+
+@pytest.mark.parametrize("arm", [arm for arm in ARMS if arm != "VRM, soft truncation"])
+def test_every_fair_arm_estimates_the_gradient_without_bias(arm):
+    """Twenty thousand first steps: their mean is the gradient, to within what chance allows."""
+    data, theta = make_regression("small means", 5), np.zeros(10)
+    sampler, both = ARMS[arm](data, 0), np.empty((2, 10))
+    sets = sampler.draw(1).indices.ndim == 2
+    estimates = []
+    for _ in range(20_000):
+        draw = sampler.draw(1 if sets else 5)
+        batch_gradients(data.X, data.y, draw.indices.ravel(), draw.weights.ravel(), theta, both)
+        estimates.append(both[1].copy())
+    error = np.std(estimates, axis=0) / np.sqrt(len(estimates))
+    assert (np.abs(np.mean(estimates, axis=0) - data.gradient(theta)) < 4.5 * error).all()
+
+
+def test_soft_truncation_is_biased_and_the_same_test_sees_it():
+    data, theta = make_regression("small means", 5), np.zeros(10)
+    sampler, both = ARMS["VRM, soft truncation"](data, 0), np.empty((2, 10))
+    estimates = []
+    for _ in range(20_000):
+        draw = sampler.draw(1)
+        batch_gradients(data.X, data.y, draw.indices.ravel(), draw.weights.ravel(), theta, both)
+        estimates.append(both[1].copy())
+    error = np.std(estimates, axis=0) / np.sqrt(len(estimates))
+    assert (np.abs(np.mean(estimates, axis=0) - data.gradient(theta)) > 4.5 * error).any()
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_every_arm_descends_and_repeats_itself(arm):
+    data = make_regression("small means", 1)
+    runs = [descend(data, ARMS[arm](data, 7), 1e-2, 40, LOOKS) for _ in range(2)]
+    assert runs[0].excess[0] == 1
+    assert runs[0].excess[-1] < 1
+    assert np.array_equal(runs[0].excess, runs[1].excess)
+    assert np.array_equal(runs[0].mixtures, runs[1].mixtures)
+
+
+def test_moments_compare_estimates_of_the_same_draws():
+    data = make_regression("small means", 2)
+    by_point = descend(data, ARMS["VRM, point weights"](data, 0), 1e-3, 2000, LOOKS).moments
+    by_set = descend(data, ARMS["VRM, set weights"](data, 0), 1e-3, 2000, LOOKS).moments
+    plain = descend(data, ARMS["uniform"](data, 0), 1e-3, 500, LOOKS).moments
+    assert by_set.by_set == pytest.approx(by_set.used)
+    assert by_set.set_error == pytest.approx(by_set.used_error)
+    assert plain.uniform == pytest.approx(plain.used)
+    assert by_point.used < by_point.by_set < by_point.uniform
+    assert by_point.used_error < by_point.set_error
+
+
+def test_a_run_that_diverges_ends_in_infinity():
+    data = make_regression("uniform means", 0)
+    done = descend(data, ARMS["uniform"](data, 0), 1e3, 100, LOOKS)
+    assert np.isinf(done.excess[-1])
+    assert sustained(done.excess, 0.5) is None
+
+
+@pytest.mark.parametrize(
+    ("excess", "expected"), [([1, 0.5, 0.09, 0.2, 0.1], 4), ([1, 0.1], 1), ([1, 0.05, 0.2], None), ([0.05], 0)]
+)
+def test_sustained_looks_for_the_last_time_above(excess, expected):
+    assert sustained(np.array(excess), 0.1) == expected
+
+
+def tuning(means, arm, seed, reached):
+    config = {"part": "tune", "means": means, "arm": arm, "steps": list(STEPS), "seed": seed, "iterations": ITERATIONS}
+    return Record("kdpp", config, {"reached": reached}, {}, 1.0, 1.0)
+
+
+def test_the_best_step_has_the_fewest_iterations_level_by_level_and_failures_count():
+    never = [None] * 3
+    one = [never] * 2 + [[5, 400, None]] + [[50, 100, 300]] + [never] * 5
+    two = [never] * 2 + [[5, 400, None]] + [[50, 120, 900]] + [[1, 1, None]] + [never] * 4
+    steps = best_steps([tuning("small means", "uniform", 900, one), tuning("small means", "uniform", 901, two)])
+    assert steps["small means", "uniform"] == (STEPS[2], STEPS[3], STEPS[3])
+    assert steps["small means", "uniform again"] == steps["small means", "uniform"]
+
+
+def test_steps_are_chosen_on_other_seeds_than_those_reported():
+    assert not set(protocol.TUNING_SEEDS) & (set(protocol.SEEDS) | set(range(10)) | set(protocol.TIMED_SEEDS))
+    used = {config["seed"] for config in plan("full") if config["part"] == "tune"}
+    assert used == set(protocol.TUNING_SEEDS)
+    assert {config["seed"] for config in then("full", []) if config["part"] == "fair"} == set(range(40))
+
+
+def test_the_plan_follows_the_paper():
+    printed = [config for config in plan("full") if config["part"] == "printed"]
+    assert sorted({config["step"] for config in printed}) == pytest.approx([1e-4, 3e-4])
+    assert {config["iterations"] for config in printed} == {20_000}
+    assert {config["seed"] for config in printed} == set(range(10))
+
+
+def test_every_part_runs():
+    for part in (
+        {"part": "printed", "step": 1e-4},
+        {"part": "fair", "step": 1e-2},
+        {"part": "tune", "steps": [1e-2, 1e3]},
+    ):
+        config = {"means": "small means", "arm": BEST, "seed": 0, "iterations": 30, **part}
+        assert run(config) == run(config)
+        assert len(run(config)["reached"]) == (2 if part["part"] == "tune" else 3)
+
+
+def test_the_timed_part_takes_the_same_way_as_the_untimed_one():
+    pytest.importorskip("torch")
+    from varmix.experiments.kdpp.timed import timed_descent
+
+    data = make_regression("small means", 4)
+    for arm in ("uniform", BEST):
+        seconds, excess = timed_descent(data, arm, 3, 1e-2, 60)
+        other = descend(data, ARMS[arm](data, 3), 1e-2, 60, LOOKS)
+        assert excess == pytest.approx(other.excess, rel=1e-6)
+        assert (np.diff(seconds) > 0).all()
+    config = {"part": "timed", "means": "small means", "arm": BEST, "step": 1e-2, "seed": 0, "iterations": 50}
+    result = run(config)
+    assert result["each"] > 0
+    assert len(result["seconds"]) == len(LEVELS)
+
+
+def made(part, arm, seed, step, result, means="small means"):
+    config = {"part": part, "means": means, "arm": arm, "step": step, "seed": seed, "iterations": ITERATIONS}
+    return Record("kdpp", config, result, {}, 1.0, 1.0)
+
+
+def fair_records(speed_up):
+    steps = best_steps([])
+    moments = {"uniform": 1.0, "by_set": 0.2, "used": 0.1, "set_error": 0.3, "used_error": 0.1}
+    records = []
+    for seed in range(6):
+        for arm in FAIR:
+            time = 1000 + 10 * seed
+            reached = [time // 2, round(time / speed_up) if arm == BEST else time, None]
+            step = steps["small means", arm][1]
+            result = {"reached": reached, "iterations": [1, 2], "excess": [1.0, 0.5], "moments": moments}
+            records.append(made("fair", arm, seed, step, result | {"mixtures": [[0.25] * 4] * 2}))
+    return records
+
+
+@pytest.mark.parametrize(("speed_up", "verdict"), [(2.0, "holds"), (1.0, "does not hold"), (0.5, "does not hold")])
+def test_the_fair_verdict_follows_the_numbers(speed_up, verdict):
+    records = fair_records(speed_up)
+    found = findings(records)
+    assert found.claims[0].verdict == verdict
+    assert found.claims[1].verdict == "holds"
+    fair = Fair(records, best_steps([]))
+    ratio = fair.speed_up(BEST, "small means", 1)
+    assert ratio.value == pytest.approx(speed_up, rel=1e-2)
+    assert fair.missed(BEST, "small means", 2) == 6
+
+
+def test_the_printed_speed_up_is_measured_to_the_final_error_of_uniform_sets():
+    t = [1, 100, 10_000, 20_000]
+    records = []
+    for seed in range(3):
+        for (arm, longer), faster in zip(PRINTED, (1, 2, 1, 3), strict=True):
+            excess = [1 / (1 + faster * s) for s in t]
+            result = {"reached": [None] * 3, "iterations": t, "excess": excess, "moments": None, "mixtures": None}
+            records.append(made("printed", arm, seed, 1e-4 * longer, result))
+    (claim,) = findings(records).claims
+    assert "2 [2, 2] times sooner" in claim.measured
+    assert "unbiased weights 1 [1, 1] times" in claim.measured
+    assert claim.verdict == "holds in part"
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(0.5, "does not hold"), (2.0, "holds")])
+def test_the_overhead_outweighs_only_where_time_says_so(factor, verdict):
+    records = []
+    for seed in range(4):
+        for arm, seconds in (("uniform", 1.0), (BEST, factor)):
+            result = {"seconds": [0.1, seconds + 0.01 * seed, None], "each": 1e-4, "first": 1e-3}
+            records.append(made("timed", arm, seed, 1e-2, result))
+    (claim,) = findings(records).claims
+    assert claim.verdict == verdict
+
+
+def test_figures_can_be_drawn():
+    records = fair_records(2.0)
+    for seed, (arm, longer) in ((s, pair) for s in range(2) for pair in PRINTED):
+        result = {
+            "reached": [None] * 3,
+            "iterations": [1, 10],
+            "excess": [1.0, None],
+            "moments": None,
+            "mixtures": None,
+        }
+        records.append(made("printed", arm, seed, 1e-4 * longer, result))
+    found = findings(records)
+    assert [picture.name for picture in found.pictures] == ["kdpp", "kdpp-fair"]
+    for picture in found.pictures:
+        picture.plot().canvas.draw()
+    assert len(found.evolutions) == 1
