@@ -3,6 +3,7 @@
 out/records/     one file per finished run, and one table per experiment
 out/figures/     every figure as PNG and SVG
 out/report/      index.html, which holds all of it
+out/summary.md   its table as Markdown
 out/errors/      how runs failed, if any did
 """
 
@@ -25,6 +26,8 @@ from varmix.experiments.findings import Claim, Findings
 from varmix.experiments.records import Config, Record, Records
 from varmix.experiments.refusal import Refusal
 from varmix.experiments.runner import Failure, Job, WorkerError, perform, versions
+from varmix.experiments.summary import markdown
+from varmix.files import replacing
 
 LEAST_SPACE = 200e6  # bytes on the disk, far above what a full run writes
 MARKS = {
@@ -181,7 +184,7 @@ def announce(work: Work, request: Request, console: Console) -> None:
 
 
 def publish(found: Sequence[Findings], request: Request, skipped: Sequence[str], seconds: float) -> Path:
-    """Write the figures and the report."""
+    """Write the figures, the summary and the report."""
     for findings in found:
         for picture in findings.pictures:
             plots.save(plots.render(picture), request.out / "figures", picture.name)
@@ -192,6 +195,8 @@ def publish(found: Sequence[Findings], request: Request, skipped: Sequence[str],
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         **versions(),
     }
+    with replacing(request.out / "summary.md") as file:
+        file.write(markdown(found, facts).encode())
     return report.write(request.out, found, facts, skipped)
 
 
