@@ -159,7 +159,7 @@ def _fair_claims(fair: Fair) -> list[Claim]:
         texts = []
         for level, share in enumerate(LEVELS):
             if fair.at(BEST, means, level):
-                texts.append(f"{fair.speed_up(BEST, means, level)} at {share:.1%}")
+                texts.append(f"{fair.speed_up(BEST, means, level)} at {100 * share:g} %")
         main, by_set = fair.speed_up(BEST, means, 1), fair.speed_up("VRM, set weights", means, 1)
         rest = [arm for arm in fair.arms if arm not in ("uniform", BEST, "VRM, set weights")]
         others = ", ".join(f"{arm} {fair.speed_up(arm, means, 1)}" for arm in rest)
@@ -257,6 +257,7 @@ def _printed_figure(records: list[Record]) -> "Figure":
             if rows:
                 lines(panel, mine[0].result["iterations"], rows, name, index)
         panel.set(title=means, xlabel="iterations", ylabel="log10 of relative excess error")
+        panel.locator_params(axis="x", nbins=4)
     axes[0].legend(loc="lower left")
     return figure
 
@@ -283,7 +284,7 @@ def _dots(panel: "Axes", fair: Fair, means: str) -> None:
                 continue
             ratio = fair.speed_up(arm, means, level)
             y = -row - 0.22 * (level - 1)
-            label = f"to {share:.1%}" if row == 0 else None
+            label = f"to {100 * share:g} %" if row == 0 else None
             panel.plot([ratio.low, ratio.high], [y, y], color=COLORS[level], linewidth=1.2)
             panel.plot([ratio.value], [y], "osD"[level], color=COLORS[level], markersize=4, label=label)
     panel.set_yticks([-row for row in range(len(arms))], arms)
