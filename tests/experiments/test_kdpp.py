@@ -3,7 +3,7 @@ import pytest
 
 from varmix.experiments.kdpp import protocol
 from varmix.experiments.kdpp.findings import Fair, findings
-from varmix.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PRINTED, STEPS, best_steps, plan, run, then
+from varmix.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PACES, PRINTED, best_paces, plan, run, then
 from varmix.experiments.kdpp.regression import ARMS, LEVELS, MEANS, batch_gradients, descend, make_regression, sustained
 from varmix.experiments.records import Record
 
@@ -104,7 +104,7 @@ def test_sustained_looks_for_the_last_time_above(excess, expected):
 
 
 def tuning(means, arm, seed, reached):
-    config = {"part": "tune", "means": means, "arm": arm, "steps": list(STEPS), "seed": seed, "iterations": ITERATIONS}
+    config = {"part": "tune", "means": means, "arm": arm, "paces": list(PACES), "seed": seed, "iterations": ITERATIONS}
     return Record("kdpp", config, {"reached": reached}, {}, 1.0, 1.0)
 
 
@@ -112,16 +112,16 @@ def test_the_best_step_has_the_fewest_iterations_level_by_level_and_failures_cou
     never = [None] * 3
     one = [never] * 2 + [[5, 400, None]] + [[50, 100, 300]] + [never] * 5
     two = [never] * 2 + [[5, 400, None]] + [[50, 120, 900]] + [[1, 1, None]] + [never] * 4
-    steps = best_steps([tuning("small means", "uniform", 900, one), tuning("small means", "uniform", 901, two)])
-    assert steps["small means", "uniform"] == (STEPS[2], STEPS[3], STEPS[3])
-    assert steps["small means", "uniform again"] == steps["small means", "uniform"]
+    paces = best_paces([tuning("small means", "uniform", 900, one), tuning("small means", "uniform", 901, two)])
+    assert paces["small means", "uniform"] == (PACES[2], PACES[3], PACES[3])
+    assert paces["small means", "uniform again"] == paces["small means", "uniform"]
 
 
 def test_steps_are_chosen_on_other_seeds_than_those_reported():
     assert not set(protocol.TUNING_SEEDS) & (set(protocol.SEEDS) | set(range(10)) | set(protocol.TIMED_SEEDS))
     used = {config["seed"] for config in plan("full") if config["part"] == "tune"}
     assert used == set(protocol.TUNING_SEEDS)
-    assert {config["seed"] for config in then("full", []) if config["part"] == "fair"} == set(range(40))
+    assert {config["seed"] for config in then("full", []) if config["part"] == "fair"} == set(range(100, 140))
 
 
 def test_the_plan_follows_the_paper():
@@ -134,8 +134,8 @@ def test_the_plan_follows_the_paper():
 def test_every_part_runs():
     for part in (
         {"part": "printed", "step": 1e-4},
-        {"part": "fair", "step": 1e-2},
-        {"part": "tune", "steps": [1e-2, 1e3]},
+        {"part": "fair", "pace": 1.0},
+        {"part": "tune", "paces": [1.0, 1e6]},
     ):
         config = {"means": "small means", "arm": BEST, "seed": 0, "iterations": 30, **part}
         assert run(config) == run(config)
@@ -152,26 +152,27 @@ def test_the_timed_part_takes_the_same_way_as_the_untimed_one():
         other = descend(data, ARMS[arm](data, 3), 1e-2, 60, LOOKS)
         assert excess == pytest.approx(other.excess, rel=1e-6)
         assert (np.diff(seconds) > 0).all()
-    config = {"part": "timed", "means": "small means", "arm": BEST, "step": 1e-2, "seed": 0, "iterations": 50}
+    config = {"part": "timed", "means": "small means", "arm": BEST, "pace": 1.0, "seed": 0, "iterations": 50}
     result = run(config)
     assert result["each"] > 0
     assert len(result["seconds"]) == len(LEVELS)
 
 
 def made(part, arm, seed, step, result, means="small means"):
-    config = {"part": part, "means": means, "arm": arm, "step": step, "seed": seed, "iterations": ITERATIONS}
+    size = {"step" if part == "printed" else "pace": step}
+    config = {"part": part, "means": means, "arm": arm, **size, "seed": seed, "iterations": ITERATIONS}
     return Record("kdpp", config, result, {}, 1.0, 1.0)
 
 
 def fair_records(speed_up):
-    steps = best_steps([])
+    paces = best_paces([])
     moments = {"uniform": 1.0, "by_set": 0.2, "used": 0.1, "set_error": 0.3, "used_error": 0.1}
     records = []
     for seed in range(6):
         for arm in FAIR:
             time = 1000 + 10 * seed
             reached = [time // 2, round(time / speed_up) if arm == BEST else time, None]
-            step = steps["small means", arm][1]
+            step = paces["small means", arm][1]
             result = {"reached": reached, "iterations": [1, 2], "excess": [1.0, 0.5], "moments": moments}
             records.append(made("fair", arm, seed, step, result | {"mixtures": [[0.25] * 4] * 2}))
     return records
@@ -183,7 +184,7 @@ def test_the_fair_verdict_follows_the_numbers(speed_up, verdict):
     found = findings(records)
     assert found.claims[0].verdict == verdict
     assert found.claims[1].verdict == "holds"
-    fair = Fair(records, best_steps([]))
+    fair = Fair(records, best_paces([]))
     ratio = fair.speed_up(BEST, "small means", 1)
     assert ratio.value == pytest.approx(speed_up, rel=1e-2)
     assert fair.missed(BEST, "small means", 2) == 6

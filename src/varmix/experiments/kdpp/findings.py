@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from varmix.experiments.findings import Claim, Evolution, Findings, Picture, Verdict
-from varmix.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PRINTED, PRINTED_STEP, best_steps, counted
+from varmix.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PRINTED, PRINTED_STEP, best_paces, counted
 from varmix.experiments.kdpp.regression import LEVELS, MEANS, RIDGES
 from varmix.experiments.records import Record
 from varmix.experiments.statistics import mean, paired_ratio
@@ -23,7 +23,7 @@ def findings(records: Sequence[Record]) -> Findings:
     parts: dict[str, list[Record]] = {part: [] for part in ("printed", "tune", "fair", "timed")}
     for record in records:
         parts[record.config["part"]].append(record)
-    fair = Fair(parts["fair"], best_steps(parts["tune"]))
+    fair = Fair(parts["fair"], best_paces(parts["tune"]))
     learned = [r for r in fair.at(BEST, "small means", 1) if r.result["mixtures"]]
     pictures = []
     if parts["printed"]:
@@ -66,16 +66,16 @@ def findings(records: Sequence[Record]) -> Findings:
 class Fair:
     """The fair comparison: every arm at the step that was chosen for a level."""
 
-    def __init__(self, records: list[Record], steps: dict[tuple[str, str], tuple[float, ...]]) -> None:
+    def __init__(self, records: list[Record], paces: dict[tuple[str, str], tuple[float, ...]]) -> None:
         self.records = records
-        self.steps = steps
+        self.paces = paces
         self.means = [means for means in MEANS if any(r.config["means"] == means for r in records)]
         self.arms = [arm for arm in FAIR if any(r.config["arm"] == arm for r in records)]
 
     def at(self, arm: str, means: str, level: int) -> list[Record]:
         """Give the runs of an arm with the step chosen for a level, in the order of the seeds."""
         mine = [r for r in self.records if (r.config["arm"], r.config["means"]) == (arm, means)]
-        mine = [r for r in mine if r.config["step"] == self.steps[means, arm][level]]
+        mine = [r for r in mine if r.config["pace"] == self.paces[means, arm][level]]
         return sorted(mine, key=lambda r: int(r.config["seed"]))
 
     def speed_up(self, arm: str, means: str, level: int) -> Interval:
@@ -184,11 +184,12 @@ def _moments_claim(fair: Fair, means: str) -> Claim:
     by_point = _geometric(m["used"] / m["uniform"] for m in moments)
     errors = _geometric(m["used_error"] / m["set_error"] for m in moments)
     return Claim(
-        f"The second moment is at most 0.35 of uniform's, and point weights beat set weights ({means}).",
-        f"Set weights {by_set}, point weights {by_point} of uniform's second moment, accumulated over the run; squared "
+        f"The second moment of the unbiased estimate is at most 0.35 of uniform's; point weights beat set weights in "
+        f"squared error ({means}).",
+        f"Second moment, accumulated over the run: {by_point} with point weights, {by_set} with set weights. Squared "
         f"error of point weights {errors} of that of set weights on the same draws.",
-        "holds" if by_set.value <= 0.35 and errors.high < 1 else "does not hold",
-        f"{len(runs)} seeds",
+        "holds" if by_point.value <= 0.35 and errors.high < 1 else "does not hold",
+        f"{len(runs)} seeds, at the step that is best for 1 %",
         beyond=True,
     )
 

@@ -17,8 +17,8 @@ PRINTED = (("uniform", 1.0), ("VRM, soft truncation", 1.0), ("VRM, set weights",
 BEST = "VRM, point weights"
 FAIR = tuple(arm for arm in ARMS if arm != "VRM, soft truncation")
 QUICK = ("uniform", "uniform again", "reshuffling", "importance by point", "VRM, set weights", BEST)
-STEPS = tuple(1e-3 * 2.0**power for power in range(9))
-TUNING_SEEDS, SEEDS, TIMED_SEEDS = range(900, 910), range(40), range(8)
+PACES = tuple(2.0**power for power in range(-3, 5))  # steps times the mean squared length of the features
+TUNING_SEEDS, SEEDS, TIMED_SEEDS = range(900, 910), range(100, 140), range(100, 108)
 
 
 def plan(mode: Mode) -> list[Config]:
@@ -31,7 +31,7 @@ def plan(mode: Mode) -> list[Config]:
         for arm, longer in PRINTED
     ]
     tuned: list[Config] = [
-        {"part": "tune", "means": means, "arm": arm, "steps": list(STEPS), "seed": seed, **base}
+        {"part": "tune", "means": means, "arm": arm, "paces": list(PACES), "seed": seed, **base}
         for means, arm, seed in product(MEANS, FAIR, TUNING_SEEDS)
         if arm != "uniform again"
     ]
@@ -40,19 +40,19 @@ def plan(mode: Mode) -> list[Config]:
 
 def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
     """The fair comparison: every arm with the steps that were best for it, level by level."""
-    chosen = best_steps([r for r in records if r.config["part"] == "tune"])
+    chosen = best_paces([r for r in records if r.config["part"] == "tune"])
     quick = mode == "quick"
     fair: list[Config] = [
-        {"part": "fair", "means": means, "arm": arm, "step": step, "seed": seed, "iterations": ITERATIONS}
+        {"part": "fair", "means": means, "arm": arm, "pace": pace, "seed": seed, "iterations": ITERATIONS}
         for means in (["small means"] if quick else MEANS)
-        for seed in (range(5) if quick else SEEDS)
+        for seed in (SEEDS[:5] if quick else SEEDS)
         for arm in (QUICK if quick else FAIR)
-        for step in sorted(set(chosen[means, arm][1:2] if quick else chosen[means, arm]))
+        for pace in sorted(set(chosen[means, arm][1:2] if quick else chosen[means, arm]))
     ]
     if quick or find_spec("torch") is None:
         return fair
     timed: list[Config] = [
-        {"part": "timed", "means": means, "arm": arm, "step": chosen[means, arm][1], "seed": seed, "iterations": 8000}
+        {"part": "timed", "means": means, "arm": arm, "pace": chosen[means, arm][1], "seed": seed, "iterations": 8000}
         for means, seed, arm in product(MEANS, TIMED_SEEDS, ("uniform", BEST))
     ]
     return fair + timed
@@ -62,17 +62,17 @@ def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
 CHOSEN: dict[tuple[str, str], tuple[float, float, float]] = {}
 
 
-def best_steps(records: Iterable[Record]) -> dict[tuple[str, str], tuple[float, ...]]:
-    """Give the step with the fewest iterations to each level, by geometric mean over the tuning seeds."""
+def best_paces(records: Iterable[Record]) -> dict[tuple[str, str], tuple[float, ...]]:
+    """Give the pace with the fewest iterations to each level, by geometric mean over the tuning seeds."""
     rows: dict[tuple[str, str], list[list[list[int | None]]]] = {}
     for record in records:
         rows.setdefault((record.config["means"], record.config["arm"]), []).append(record.result["reached"])
     best: dict[tuple[str, str], tuple[float, ...]] = {
-        (means, arm): CHOSEN.get((means, arm), (0.016, 0.016, 0.016)) for means in MEANS for arm in FAIR
+        (means, arm): CHOSEN.get((means, arm), (1.0, 2.0, 2.0)) for means in MEANS for arm in FAIR
     }
     for key, runs in rows.items():
         costs = np.log([[[counted(t) for t in levels] for levels in run] for run in runs]).mean(axis=0)
-        best[key] = tuple(STEPS[i] for i in costs.argmin(axis=0))
+        best[key] = tuple(PACES[i] for i in costs.argmin(axis=0))
     for means in MEANS:
         best[means, "uniform again"] = best[means, "uniform"]
     return best
@@ -88,16 +88,18 @@ def run(config: Config) -> Result:
     data = make_regression(config["means"], config["seed"])
     looks = _looks(config["iterations"])
 
-    def reached(step: float) -> list[int | None]:
-        done = descend(data, ARMS[config["arm"]](data, config["seed"]), step, config["iterations"], looks)
+    def reached(pace: float) -> list[int | None]:
+        sampler = ARMS[config["arm"]](data, config["seed"])
+        done = descend(data, sampler, pace / data.scale, config["iterations"], looks)
         return [sustained(done.excess, level) for level in LEVELS]
 
     if config["part"] == "tune":
-        return {"reached": [reached(step) for step in config["steps"]]}
+        return {"reached": [reached(pace) for pace in config["paces"]]}
     if config["part"] == "timed":
         return _timed(config)
     sampler = ARMS[config["arm"]](data, config["seed"])
-    done = descend(data, sampler, config["step"], config["iterations"], looks)
+    step = config["step"] if config["part"] == "printed" else config["pace"] / data.scale
+    done = descend(data, sampler, step, config["iterations"], looks)
     return {
         "reached": [sustained(done.excess, level) for level in LEVELS],
         "iterations": looks.tolist(),
@@ -111,8 +113,9 @@ def _timed(config: Config) -> Result:
     from varmix.experiments.kdpp.timed import timed_descent
 
     data = make_regression(config["means"], config["seed"])
-    timed_descent(data, config["arm"], 0, config["step"], 20)  # compile and load before the clock runs
-    seconds, excess = timed_descent(data, config["arm"], config["seed"], config["step"], config["iterations"])
+    step = config["pace"] / data.scale
+    timed_descent(data, config["arm"], 0, step, 20)  # compile and load before the clock runs
+    seconds, excess = timed_descent(data, config["arm"], config["seed"], step, config["iterations"])
     times = [sustained(excess, level) for level in LEVELS]
     return {
         "seconds": [None if t is None else float(seconds[t]) for t in times],
@@ -130,4 +133,4 @@ def seconds(config: Config) -> float:
     each = 18e-6 if config["arm"] in ("reshuffling", "importance by point") else 35e-6
     if config["part"] == "timed":
         return float(config["iterations"] * 140e-6 + 2)
-    return float(config["iterations"] * each * (0.8 * len(config["steps"]) if "steps" in config else 1.0))
+    return float(config["iterations"] * each * (0.8 * len(config["paces"]) if "paces" in config else 1.0))

@@ -39,6 +39,11 @@ class Regression:
     A: FloatArray
     best: FloatArray
 
+    @property
+    def scale(self) -> float:
+        """The mean squared length of the features: steps in proportion to its inverse suit every problem alike."""
+        return float(np.trace(self.A))
+
     def excess(self, theta: FloatArray) -> float:
         """Give the mean squared error above the least one."""
         off = theta - self.best
