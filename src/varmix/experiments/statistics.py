@@ -4,15 +4,16 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.stats import binom
 from scipy.stats import t as student
 
 from varmix.meter import Interval
 
-NOWHERE = Interval(math.nan, 0.0, math.inf)  # too few runs to tell
+CONFIDENCE = 0.95
 
 
 def mean(values: Sequence[float]) -> Interval:
-    """Give the mean with Student's 95 % interval.
+    """Give the mean with Student's 95 % interval; of one value or none it says nothing.
 
     Examples
     --------
@@ -20,45 +21,72 @@ def mean(values: Sequence[float]) -> Interval:
     '2 [-0.484, 4.48]'
     """
     sample = np.asarray(values, dtype=float)
-    if len(sample) == 0:
-        return NOWHERE
-    center = float(sample.mean())
-    if len(sample) == 1:
+    center = float(sample.mean()) if len(sample) else math.nan
+    if len(sample) < 2:
         return Interval(center, -math.inf, math.inf)
-    half = float(student.ppf(0.975, len(sample) - 1) * sample.std(ddof=1) / math.sqrt(len(sample)))
+    half = float(student.ppf((1 + CONFIDENCE) / 2, len(sample) - 1) * sample.std(ddof=1) / math.sqrt(len(sample)))
     return Interval(center, center - half, center + half)
 
 
-def ratio(above: Sequence[float], below: Sequence[float]) -> Interval:
-    """Give the ratio of the geometric means of two independent samples (Welch's interval of the logarithms).
+def geometric_mean(values: Sequence[float]) -> Interval:
+    """Give the geometric mean of positive values, with Student's interval of their logarithms.
 
     Examples
     --------
-    >>> str(ratio([4.0, 4.0, 4.0], [2.0, 2.0, 2.0]))
-    '2 [2, 2]'
+    >>> str(geometric_mean([1.0, 2.0, 4.0]))
+    '2 [0.357, 11.2]'
     """
-    a, b = np.log(np.asarray(above, dtype=float)), np.log(np.asarray(below, dtype=float))
-    if min(len(a), len(b)) < 2:
-        value = float(np.exp(a.mean() - b.mean())) if min(len(a), len(b)) else math.nan
-        return Interval(value, 0.0, math.inf)
-    parts = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
-    error = math.sqrt(sum(parts))
-    if error == 0.0:
-        value = float(np.exp(a.mean() - b.mean()))
-        return Interval(value, value, value)
-    freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
-    half = float(student.ppf(0.975, freedom)) * error
-    difference = float(a.mean() - b.mean())
-    return Interval(math.exp(difference), math.exp(difference - half), math.exp(difference + half))
+    return Interval(*map(_exp, mean(np.log(np.asarray(values, dtype=float)).tolist())))
 
 
 def paired_ratio(above: Sequence[float], below: Sequence[float]) -> Interval:
-    """Give the geometric mean of the ratios of pairs, with Student's interval of their logarithms."""
-    logs = mean((np.log(np.asarray(above, dtype=float)) - np.log(np.asarray(below, dtype=float))).tolist())
-    return Interval(*(math.exp(min(value, 700.0)) for value in logs))
+    """Give the geometric mean of the ratios of pairs."""
+    return geometric_mean((np.asarray(above, dtype=float) / np.asarray(below, dtype=float)).tolist())
+
+
+def median(values: Sequence[float]) -> Interval:
+    """Give the median with an interval that holds for any law (order statistics, at least 95 %).
+
+    Values may be infinite, or zero for ratios of what never came: a median does not ask how far off they are.
+
+    Examples
+    --------
+    >>> str(median([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.0, 7.0, float("inf")]))
+    '4 [1, 7]'
+    """
+    ordered = np.sort(np.asarray(values, dtype=float))
+    if len(ordered) == 0:
+        return Interval(math.nan, -math.inf, math.inf)
+    # The interval from the r-th least to the r-th largest misses the median with probability 2 P(B(n, 1/2) < r).
+    rank = int(binom.ppf((1 - CONFIDENCE) / 2, len(ordered), 0.5))
+    center = float(np.median(ordered))
+    if rank == 0 or 2 * binom.cdf(rank - 1, len(ordered), 0.5) > 1 - CONFIDENCE:
+        return Interval(center, -math.inf, math.inf)
+    return Interval(center, float(ordered[rank - 1]), float(ordered[-rank]))
+
+
+def times_sooner(mine: Sequence[float | None], theirs: Sequence[float | None], end: float) -> Interval:
+    """Give how many times sooner than their pairs things happened: the median ratio, None for what never happened.
+
+    What of mine never happened counts as infinitely late.  What of theirs never happened by the `end` counts as having
+    happened just then, which can only make the ratio smaller.
+
+    Examples
+    --------
+    >>> times_sooner([10.0, None, 5.0], [20.0, 30.0, None], end=100.0).value
+    2.0
+    """
+    pairs = zip(mine, theirs, strict=True)
+    ratios = [0.0 if a is None else (end if b is None else b) / a for a, b in pairs]
+    center, low, high = median(ratios)
+    return Interval(center, max(low, 0.0), high)
 
 
 def band(rows: Sequence[Sequence[float]]) -> tuple[list[float], list[float], list[float]]:
     """Give mean, low and high of every column of equally long rows, with Student's 95 % interval."""
     columns = [mean(column) for column in zip(*rows, strict=True)]
     return [c.value for c in columns], [c.low for c in columns], [c.high for c in columns]
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 700.0 else math.inf
