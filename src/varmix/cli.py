@@ -10,7 +10,7 @@ try:
 except ImportError:
     raise SystemExit("The command varmix needs an extra: pip install 'varmix[experiments]'") from None
 
-from varmix.experiments.refusal import Refusal
+from varmix.refusal import Refusal
 
 DataAction = Literal["list", "fetch", "check"]
 
@@ -22,6 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 console = Console()
+plain = Console(markup=False, highlight=False, soft_wrap=True)  # lines as they are
 
 
 @app.command()
@@ -41,6 +42,23 @@ def reproduce(
     folder = out or Path("results") / ("full" if full else "quick")
     request = Request(tuple(experiments or ()), "full" if full else "quick", jobs, folder, resume)
     raise typer.Exit(perform(request, console))
+
+
+@app.command()
+def bench(
+    benchmarks: Annotated[list[str] | None, typer.Argument(help="Which of core, bias, sets; all if none.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the results [default: benchmarks/results in a checkout, else results/benchmarks]."
+        ),
+    ] = None,
+) -> None:
+    """Measure speed, memory and bias on this machine, beside those peers that are installed."""
+    from varmix.benchmarks.results import default_folder
+    from varmix.benchmarks.run import perform
+
+    raise typer.Exit(perform(benchmarks or [], out or default_folder(), plain))
 
 
 @app.command()

@@ -18,13 +18,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from varmix.benchmarks import results as benchmarks
 from varmix.experiments import plots, report
 from varmix.experiments.catalogue import entry, experiment, names
 from varmix.experiments.experiment import Mode
 from varmix.experiments.findings import Claim, Findings
 from varmix.experiments.records import Config, Record, Records
-from varmix.experiments.refusal import Refusal
 from varmix.experiments.runner import Failure, Job, WorkerError, perform, versions
+from varmix.refusal import Refusal, make_writable
 
 LEAST_SPACE = 200e6  # bytes on the disk, far above what a full run writes
 MARKS = {
@@ -67,7 +68,9 @@ def reproduce(request: Request, console: Console) -> int:
     found = [experiment(name).findings(work.finished(name)) for name in chosen]
     for name in chosen:
         work.records.write_table(name, work.plans[name])
-    page = publish(found, request, skipped, time.perf_counter() - start)
+    measured, lacking = benchmarks.read(benchmarks.default_folder())
+    skipped += lacking
+    page = publish(found, request, skipped, measured, time.perf_counter() - start)
     conclude(found, failures, skipped, page, request, console)
     return 1 if failures else 0
 
@@ -137,14 +140,8 @@ def choose(asked: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def prepare(out: Path) -> None:
-    """Make the folder and see that it can be written to."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        probe = out / f".probe-{os.getpid()}"
-        probe.write_text("")
-        probe.unlink()
-    except OSError as error:
-        raise Refusal(f"Cannot write to {out}: {error.strerror}. Choose another folder with --out.") from None
+    """Make the folder and see that it can be written to, and has room."""
+    make_writable(out)
     free = shutil.disk_usage(out).free
     if free < LEAST_SPACE:
         raise Refusal(
@@ -180,8 +177,14 @@ def announce(work: Work, request: Request, console: Console) -> None:
     )
 
 
-def publish(found: Sequence[Findings], request: Request, skipped: Sequence[str], seconds: float) -> Path:
-    """Write the figures and the report."""
+def publish(
+    found: Sequence[Findings],
+    request: Request,
+    skipped: Sequence[str],
+    measured: Mapping[str, object],
+    seconds: float,
+) -> Path:
+    """Write the figures and the report, with a page for the benchmarks if any were measured."""
     for findings in found:
         for picture in findings.pictures:
             plots.save(plots.render(picture), request.out / "figures", picture.name)
@@ -192,7 +195,7 @@ def publish(found: Sequence[Findings], request: Request, skipped: Sequence[str],
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         **versions(),
     }
-    return report.write(request.out, found, facts, skipped)
+    return report.write(request.out, found, facts, skipped, measured or None)
 
 
 def conclude(
@@ -211,7 +214,7 @@ def conclude(
     if failures:
         console.print(f"{len(failures)} runs failed; the table is made from the others. {again(request)}")
     for line in skipped:
-        console.print(f"left out: {line}", markup=False)
+        console.print(f"left out: {line}", markup=False, soft_wrap=True)
     console.print(f"Report: {page}", soft_wrap=True)
 
 
