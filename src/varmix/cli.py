@@ -30,7 +30,7 @@ def reproduce(
     experiments: Annotated[list[str] | None, typer.Argument(help="Which ones; all that can run here if none.")] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="All runs, or a few of them.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes to run on.")] = os.cpu_count() or 1,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results [default: results/quick or /full].")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results (results/quick or results/full).")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the runs that are missing in the folder.")
     ] = False,
@@ -49,9 +49,7 @@ def bench(
     benchmarks: Annotated[list[str] | None, typer.Argument(help="Which of core, bias, sets; all if none.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for the results [default: benchmarks/results in a checkout, else results/benchmarks]."
-        ),
+        typer.Option(help="Folder for the results (benchmarks/results in a checkout, else results/benchmarks)."),
     ] = None,
 ) -> None:
     """Measure speed, memory and bias on this machine, beside those peers that are installed."""

@@ -228,3 +228,9 @@ def test_the_results_of_this_checkout_can_be_read():
     found, lacking = results.read(CHECKOUT / "benchmarks" / "results")
     assert len(found) >= 4
     assert lacking == []
+
+
+@pytest.mark.parametrize(("command", "folder"), [("bench", "results/benchmarks"), ("reproduce", "results/full")])
+def test_the_help_says_where_results_go(capsys, command, folder):
+    assert not call(command, "--help")
+    assert folder in capsys.readouterr().out
