@@ -30,9 +30,7 @@ check: $(VENV)/.ready-check
 	$(BIN)/python scripts/check_paper_map.py
 
 bench: $(VENV)/.ready-bench
-	$(BIN)/python benchmarks/core.py
-	$(BIN)/python benchmarks/bias.py
-	$(BIN)/python benchmarks/sets.py
+	$(BIN)/varmix bench
 
 format: $(VENV)/.ready-check
 	$(BIN)/ruff format .
@@ -53,4 +51,4 @@ $(VENV)/.ready-%: pyproject.toml | $(VENV)/.ready
 $(VENV)/.ready-run: EXTRAS := experiments
 $(VENV)/.ready-test: EXTRAS := test
 $(VENV)/.ready-check: EXTRAS := check,test
-$(VENV)/.ready-bench: EXTRAS := test,torch,bench
+$(VENV)/.ready-bench: EXTRAS := experiments,torch,bench

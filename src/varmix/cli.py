@@ -1,6 +1,8 @@
 """The command `varmix`: parsing, and nothing else."""
 
+import io
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,7 +12,7 @@ try:
 except ImportError:
     raise SystemExit("The command varmix needs an extra: pip install 'varmix[experiments]'") from None
 
-from varmix.experiments.refusal import Refusal
+from varmix.refusal import Refusal
 
 DataAction = Literal["list", "fetch", "check"]
 
@@ -22,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 console = Console()
+plain = Console(markup=False, highlight=False, soft_wrap=True)  # lines as they are
 
 
 @app.command()
@@ -29,18 +32,33 @@ def reproduce(
     experiments: Annotated[list[str] | None, typer.Argument(help="Which ones; all that can run here if none.")] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="All runs, or a few of them.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes to run on.")] = os.cpu_count() or 1,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results [default: results/quick or /full].")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results (results/quick or results/full).")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the runs that are missing in the folder.")
     ] = False,
 ) -> None:
     """Re-run the paper's experiments and show what came out beside what it says."""
-    from varmix.experiments.reproduce import Request
     from varmix.experiments.reproduce import reproduce as perform
+    from varmix.experiments.request import Request
 
     folder = out or Path("results") / ("full" if full else "quick")
     request = Request(tuple(experiments or ()), "full" if full else "quick", jobs, folder, resume)
     raise typer.Exit(perform(request, console))
+
+
+@app.command()
+def bench(
+    benchmarks: Annotated[list[str] | None, typer.Argument(help="Which of core, bias, sets; all if none.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the results (benchmarks/results in a checkout, else results/benchmarks)."),
+    ] = None,
+) -> None:
+    """Measure speed, memory and bias on this machine, beside those peers that are installed."""
+    from varmix.benchmarks.results import default_folder
+    from varmix.benchmarks.run import perform
+
+    raise typer.Exit(perform(benchmarks or [], out or default_folder(), plain))
 
 
 @app.command()
@@ -64,8 +82,11 @@ def inspect(checkpoint: Annotated[Path, typer.Argument(help="A file written by v
 
 def main() -> None:
     """Run the command; what cannot be done is told in one line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no ticks or bars shows something else instead
     try:
         app()
     except Refusal as refusal:
-        Console(stderr=True).print(f"varmix: {refusal}", markup=False, soft_wrap=True)
+        Console(stderr=True).print(f"varmix: {refusal}", markup=False, highlight=False, soft_wrap=True)
         raise SystemExit(2) from None

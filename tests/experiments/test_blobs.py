@@ -69,17 +69,33 @@ def test_findings_have_a_claim_per_comparison_a_figure_and_the_mixture():
     assert sum(line[0] for line in evolution.arms.values()) == pytest.approx(1, abs=1e-3)
 
 
-def synthetic(arm, time):
-    result = {"sustained": time, "mixture": [0, 0, 0.45, 0.45, 0, 0, 0.1], "mixture_in_figure": [0] * 7}
-    return Record("blobs", small(arm, 0), result | {"mixtures": [[0.1] * 7], "iterations": [25]}, {}, 1.0, 1.0)
+def synthetic(arm, times):
+    mixture = {"mixture": [0, 0, 0.45, 0.45, 0, 0, 0.1], "mixture_in_figure": [0] * 7, "mixtures": [[0.1] * 7]}
+    results = ({"sustained": time, "iterations": [5000], **mixture} for time in times)
+    return [Record("blobs", small(arm, seed), result, {}, 1.0, 1.0) for seed, result in enumerate(results)]
 
 
-def test_a_speed_up_is_claimed_only_when_its_interval_says_so():
-    clear = [synthetic("mixture", t) for t in (100, 110, 120)] + [synthetic("uniform", t) for t in (1000, 1100, 1200)]
-    assert findings(clear).claims[1].verdict == "holds"
-    unclear = [synthetic("mixture", t) for t in (100, 1200)] + [synthetic("uniform", t) for t in (110, 1300)]
-    assert findings(unclear).claims[1].verdict == "too few runs"
-    worse = [synthetic("mixture", t) for t in (1000, 1100, 1200)] + [synthetic("uniform", t) for t in (100, 110, 120)]
-    assert findings(worse).claims[1].verdict == "does not hold"
-    never = [*clear, synthetic("mixture", None)]
-    assert "1 of 4 runs never did" in findings(never).claims[1].measured
+@pytest.mark.parametrize(
+    ("mine", "verdict"),
+    [
+        ([100, 110, 120, 90, 100, 100, 105, 95], "holds"),
+        ([1000, 100, 3000, 500, 2000, 1000, 4000, 300], "too few runs"),
+        ([4000, 4100, 4200, 4000, 3900, 4000, 3950, 4100], "does not hold"),
+        ([100, 110, None, None, None, None, None, None], "too few runs"),
+        ([None] * 8, "does not hold"),
+    ],
+)
+def test_a_speed_up_is_claimed_only_when_its_interval_says_so_and_misses_count(mine, verdict):
+    times = [1000, 1100, 1200, 900, 1000, 1000, 1050, 950]
+    claims = findings(
+        synthetic("mixture", mine) + synthetic("uniform", times) + synthetic("uniform again", times)
+    ).claims
+    assert claims[1].verdict == verdict
+    assert ("never did" in claims[1].measured) == (None in mine)
+
+
+def test_uniform_against_itself_is_measured_and_not_claimed():
+    times = list(range(900, 1000, 10))
+    claims = findings(synthetic("uniform", times) + synthetic("uniform again", times)).claims
+    assert claims[-1].verdict == "measured"
+    assert "1 [1, 1] times sooner" in claims[-1].measured

@@ -1,11 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from varmix.experiments.kdpp import protocol
-from varmix.experiments.kdpp.findings import Fair, findings
+from varmix.experiments.kdpp.findings import Fair, _effect, _printed_verdict, _until_final, _when, findings
 from varmix.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PACES, PRINTED, best_paces, plan, run, then
 from varmix.experiments.kdpp.regression import ARMS, LEVELS, MEANS, batch_gradients, descend, make_regression, sustained
 from varmix.experiments.records import Record
+from varmix.meter import Interval
 
 LOOKS = np.array([1, 5, 20])
 
@@ -108,13 +111,18 @@ def tuning(means, arm, seed, reached):
     return Record("kdpp", config, {"reached": reached}, {}, 1.0, 1.0)
 
 
-def test_the_best_step_has_the_fewest_iterations_level_by_level_and_failures_count():
+def test_the_best_pace_misses_least_and_is_then_the_fastest_level_by_level():
     never = [None] * 3
-    one = [never] * 2 + [[5, 400, None]] + [[50, 100, 300]] + [never] * 5
-    two = [never] * 2 + [[5, 400, None]] + [[50, 120, 900]] + [[1, 1, None]] + [never] * 4
+    one = [never] * 2 + [[5, 400, None]] + [[50, 100, 300]] + [never] * 4
+    two = [never] * 2 + [[5, 400, None]] + [[50, 120, 900]] + [[1, 1, None]] + [never] * 3
     paces = best_paces([tuning("small means", "uniform", 900, one), tuning("small means", "uniform", 901, two)])
     assert paces["small means", "uniform"] == (PACES[2], PACES[3], PACES[3])
     assert paces["small means", "uniform again"] == paces["small means", "uniform"]
+
+
+def test_quick_mode_has_a_pace_for_every_arm():
+    assert set(protocol.CHOSEN) == {(means, arm) for means in MEANS for arm in FAIR}
+    assert all(pace in PACES for paces in protocol.CHOSEN.values() for pace in paces)
 
 
 def test_steps_are_chosen_on_other_seeds_than_those_reported():
@@ -164,30 +172,47 @@ def made(part, arm, seed, step, result, means="small means"):
     return Record("kdpp", config, result, {}, 1.0, 1.0)
 
 
-def fair_records(speed_up):
+def fair_records(speed_up, missed=0, seeds=10):
     paces = best_paces([])
     moments = {"uniform": 1.0, "by_set": 0.2, "used": 0.1, "set_error": 0.3, "used_error": 0.1}
     records = []
-    for seed in range(6):
+    for seed in range(seeds):
         for arm in FAIR:
             time = 1000 + 10 * seed
-            reached = [time // 2, round(time / speed_up) if arm == BEST else time, None]
-            step = paces["small means", arm][1]
+            mine = None if seed < missed else round(time / speed_up)
+            reached = [time // 2, mine if arm == BEST else time, None]
             result = {"reached": reached, "iterations": [1, 2], "excess": [1.0, 0.5], "moments": moments}
-            records.append(made("fair", arm, seed, step, result | {"mixtures": [[0.25] * 4] * 2}))
+            pace = paces["small means", arm][1]
+            records.append(made("fair", arm, seed, pace, result | {"mixtures": [[0.25] * 4] * 2}))
     return records
 
 
-@pytest.mark.parametrize(("speed_up", "verdict"), [(2.0, "holds"), (1.0, "does not hold"), (0.5, "does not hold")])
-def test_the_fair_verdict_follows_the_numbers(speed_up, verdict):
-    records = fair_records(speed_up)
+@pytest.mark.parametrize(
+    ("speed_up", "missed", "verdict"),
+    [(2.0, 0, "holds"), (1.0, 0, "does not hold"), (0.5, 0, "does not hold"), (5.0, 1, "does not hold")],
+)
+def test_the_fair_verdict_follows_the_numbers_and_the_misses(speed_up, missed, verdict):
+    records = fair_records(speed_up, missed)
     found = findings(records)
     assert found.claims[0].verdict == verdict
     assert found.claims[1].verdict == "holds"
     fair = Fair(records, best_paces([]))
-    ratio = fair.speed_up(BEST, "small means", 1)
-    assert ratio.value == pytest.approx(speed_up, rel=1e-2)
-    assert fair.missed(BEST, "small means", 2) == 6
+    assert fair.speed_up(BEST, "small means", 1).value == pytest.approx(speed_up, rel=1e-2)
+    assert fair.speed_up("uniform again", "small means", 1).value == 1
+    assert fair.missed(BEST, "small means", 2) == 10
+
+
+def test_few_runs_or_none_decide_nothing():
+    few = findings(fair_records(3.0, seeds=3)).claims
+    assert few[0].verdict == "too few runs"
+    without = [replace(r, result={**r.result, "moments": None}) for r in fair_records(3.0)]
+    assert findings(without).claims[1].verdict == "too few runs"
+
+
+def test_a_pace_at_the_edge_of_the_grid_is_told():
+    paces = dict.fromkeys(best_paces([]), (PACES[0], PACES[3], PACES[-1]))
+    fair = Fair([r for r in fair_records(1.0) if r.config["arm"] == BEST], paces)
+    assert fair.edges() == [f"{BEST}, small means, 10 %", f"{BEST}, small means, 0.3 %"]
 
 
 def test_the_printed_speed_up_is_measured_to_the_final_error_of_uniform_sets():
@@ -199,17 +224,38 @@ def test_the_printed_speed_up_is_measured_to_the_final_error_of_uniform_sets():
             result = {"reached": [None] * 3, "iterations": t, "excess": excess, "moments": None, "mixtures": None}
             records.append(made("printed", arm, seed, 1e-4 * longer, result))
     (claim,) = findings(records).claims
-    assert "2 [2, 2] times sooner" in claim.measured
-    assert "unbiased weights 1 [1, 1] times" in claim.measured
+    assert "2 [2, 2] times sooner with soft truncation, 1 [1, 1] with unbiased weights" in claim.measured
+    assert "acts as a longer step" in claim.measured
     assert claim.verdict == "holds in part"
+
+
+def test_the_printed_verdict_depends_on_what_came_out():
+    clear, none, worse = Interval(2, 1.5, 2.5), Interval(1, 0.9, 1.1), Interval(0.5, 0.4, 0.6)
+    assert _printed_verdict(clear, none) == "holds in part"
+    assert _printed_verdict(clear, clear) == "holds"
+    assert _printed_verdict(none, none) == "too few runs"
+    assert _printed_verdict(worse, none) == "does not hold"
+    assert "no clear difference" in _effect(clear, clear)
+
+
+@pytest.mark.parametrize(("level", "expected"), [(0.05, 20), (1 / 300, 300), (1 / 700, 700)])
+def test_when_an_error_falls_to_a_level_follows_a_power_law_within_and_beyond_the_looks(level, expected):
+    t = np.array([1.0, 10.0, 100.0, 500.0])
+    assert _when(t, 1 / t, level) == pytest.approx(expected)
+
+
+def test_a_diverged_run_counts_as_never():
+    result = {"iterations": [1, 2], "excess": [1.0, None]}
+    base = [made("printed", "uniform", 0, 1e-4, {"iterations": [1, 2], "excess": [1.0, 0.5]})]
+    assert _until_final(base, [made("printed", "VRM, set weights", 0, 1e-4, result)]).value == 0
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.5, "does not hold"), (2.0, "holds")])
 def test_the_overhead_outweighs_only_where_time_says_so(factor, verdict):
     records = []
-    for seed in range(4):
+    for seed in range(8):
         for arm, seconds in (("uniform", 1.0), (BEST, factor)):
-            result = {"seconds": [0.1, seconds + 0.01 * seed, None], "each": 1e-4, "first": 1e-3}
+            result = {"seconds": [0.1, seconds + 0.01 * seed, None], "each": 1e-4, "first": 1e-3, "all": 9.0}
             records.append(made("timed", arm, seed, 1e-2, result))
     (claim,) = findings(records).claims
     assert claim.verdict == verdict

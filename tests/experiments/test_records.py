@@ -104,7 +104,7 @@ def test_the_table_has_a_row_per_run(tmp_path):
     plan = [{"seed": seed} for seed in range(3)]
     for config in plan[:2]:
         records.write(record(config, value=config["seed"]))
-    lines = records.write_table("demo", plan).read_text().splitlines()
+    lines = records.write_table("demo", records.read("demo", plan)).read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     assert [row["config"]["seed"] for row in rows] == [0, 1]
     assert rows[0]["versions"] == {"varmix": "0.1.0"}

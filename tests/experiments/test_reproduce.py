@@ -18,7 +18,7 @@ from varmix.components import Groups
 from varmix.experiments import catalogue, regret, reproduce
 from varmix.experiments.catalogue import Entry
 from varmix.experiments.experiment import Experiment
-from varmix.experiments.refusal import Refusal
+from varmix.refusal import Refusal
 
 COMMAND = [sys.executable, "-c", "from varmix.cli import main; main()", "reproduce", "regret", "--quick", "--jobs", "2"]
 

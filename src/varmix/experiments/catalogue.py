@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from varmix.experiments.experiment import Experiment
-from varmix.experiments.refusal import Refusal
+from varmix.refusal import Refusal
 
 
 @dataclass(frozen=True)

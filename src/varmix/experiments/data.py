@@ -6,7 +6,7 @@ from typing import Literal
 from rich.console import Console
 
 from varmix import datasets
-from varmix.experiments.refusal import Refusal
+from varmix.refusal import Refusal
 
 
 def perform(action: Literal["list", "fetch", "check"], names: Sequence[str], console: Console) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 
 from varmix.checkpoint import read
-from varmix.experiments.refusal import Refusal
+from varmix.refusal import Refusal
 
 WIDTH = 40  # of the longest bar
 

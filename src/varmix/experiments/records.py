@@ -73,11 +73,11 @@ class Records:
         found = (self._read(self.path(experiment, config), config) for config in configs)
         return [record for record in found if record is not None]
 
-    def write_table(self, experiment: str, configs: Sequence[Config]) -> Path:
-        """Write the finished runs into one file of JSON lines, a row per run, for reading elsewhere."""
+    def write_table(self, experiment: str, records: Sequence[Record]) -> Path:
+        """Write finished runs into one file of JSON lines, a row per run, for reading elsewhere."""
         path = self.folder / f"{experiment}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        rows = [_canonical(asdict(record)) + "\n" for record in self.read(experiment, configs)]
+        rows = [_canonical(asdict(record)) + "\n" for record in records]
         with replacing(path) as file:
             file.write("".join(rows).encode())
         return path
@@ -87,7 +87,7 @@ class Records:
             text = path.read_text()
         except FileNotFoundError:
             return None
-        except UnicodeDecodeError:
+        except (UnicodeDecodeError, IsADirectoryError):
             text = ""
         record = _parse(text)
         if record is None or _canonical(record.config) != _canonical(config):

@@ -56,7 +56,8 @@ def perform(jobs: Sequence[Job], out: Path, workers: int, console: Console) -> l
     """Make all runs and record each; a run that raises is reported and the others go on."""
     failures: list[Failure] = []
     with _bars(jobs, console) as (progress, bars), _pool(workers) as pool:
-        futures: dict[Future[str | None], Job] = {pool.submit(_work, job, out): job for job in jobs}
+        with _deaf():
+            futures: dict[Future[str | None], Job] = {pool.submit(_work, job, out): job for job in jobs}
         try:
             for future in as_completed(futures):
                 job = futures[future]
@@ -86,17 +87,21 @@ def versions() -> dict[str, str]:
 
 
 def _work(job: Job, out: Path) -> str | None:
-    """Make a run and record it; give None, or in a line what went wrong."""
+    """Make a run and record it; give None, or in a line what went wrong with it.
+
+    What cannot be written is no fault of the run: it is raised, and ends the command.
+    """
     wall, cpu = time.perf_counter(), time.process_time()
+    path = error_file(out, job)
     try:
         result = experiment(job.experiment).run(job.config)
-        spent = time.perf_counter() - wall, time.process_time() - cpu
-        Records(out / "records").write(Record(job.experiment, job.config, result, versions(), *spent))
     except Exception as error:
-        path = error_file(out, job)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{job}\n\n{traceback.format_exc()}")
         return f"{type(error).__name__}: {error}"
+    spent = time.perf_counter() - wall, time.process_time() - cpu
+    Records(out / "records").write(Record(job.experiment, job.config, result, versions(), *spent))
+    path.unlink(missing_ok=True)
     return None
 
 
@@ -114,6 +119,19 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         held.close()
         pool.shutdown(wait=True, cancel_futures=True)
         watched.close()
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let workers that are started meanwhile ignore Ctrl-C from their first moment: this process tells them to end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _follow(watched: Connection) -> None:

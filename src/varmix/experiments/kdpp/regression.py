@@ -56,7 +56,7 @@ class Regression:
 
 def make_regression(means: str, seed: int, n: int = 1000, d: int = 10) -> Regression:
     """Give a problem of section 6.2."""
-    rng = np.random.default_rng([seed, list(MEANS).index(means)])
+    rng = np.random.default_rng([seed, 1 + list(MEANS).index(means)])  # no sampler draws from this stream
     X = MEANS[means](rng, d) + rng.uniform(0.5, 1.5, size=d) * rng.normal(size=(n, d))
     X[rng.choice(n, 10, replace=False)] *= 10.0
     y = X @ (5.0 * rng.normal(size=d)) + rng.normal(size=n)

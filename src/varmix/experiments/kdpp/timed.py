@@ -31,7 +31,7 @@ def timed_descent(data: Regression, arm: str, seed: int, step: float, iterations
         residual = rows @ theta - y[points]
         loss = (torch.from_numpy(draw.weights.reshape(-1)) * residual.square()).mean()
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimiser.param_groups[0]["lr"] = step / t**0.5
         optimiser.step()
         if learns:

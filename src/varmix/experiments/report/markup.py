@@ -64,10 +64,10 @@ def number(value: float) -> str:
     >>> number(37915.67).replace(THIN, " "), number(2.22e-16), number(-0.5), number(float("nan"))
     ('37 900', '2.22 × 10⁻¹⁶', '−0.500', 'nan')
     """
+    if isinstance(value, int):  # first: one with hundreds of digits has no float to ask
+        return _grouped(f"{value}")
     if not isfinite(value):
         return str(value)
-    if isinstance(value, int):
-        return _grouped(f"{value}")
     if value == 0:
         return "0"
     mantissa, power = f"{value:.2e}".split("e")

@@ -1,0 +1,24 @@
+"""Refusal: something that cannot be done, told in one line."""
+
+import os
+from pathlib import Path
+
+
+class Refusal(Exception):  # noqa: N818 - not an error of the program
+    """What was asked, why it cannot be done, and what to do: the command prints it and ends."""
+
+
+def make_writable(folder: Path) -> None:
+    """Make a folder and see that it can be written to, before there is anything to lose."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe-{os.getpid()}"
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+
+
+def cannot_write(path: Path, error: OSError) -> Refusal:
+    """Give the refusal for a folder or file that could not be written."""
+    return Refusal(f"Cannot write to {path}: {error.strerror}. Choose another folder with --out.")

@@ -1,0 +1,40 @@
+"""Peers for tests: stand-ins that are everywhere, and none at all."""
+
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+
+def module(name, **content):
+    made = ModuleType(name)
+    vars(made).update(content)
+    return made
+
+
+@pytest.fixture
+def stand_ins(monkeypatch):
+    """What the benchmarks call of their peers, and nothing else."""
+
+    class FiniteDPP:
+        def __init__(self, kind, L):
+            assert kind == "likelihood"
+            self.n = len(L)
+
+        def sample_exact_k_dpp(self, size, random_state):
+            return random_state.choice(self.n, size, replace=False).tolist()
+
+    samplers = module("torch.utils.data", RandomSampler=iter, WeightedRandomSampler=lambda weights, m: weights[:m])
+    utils = module("torch.utils", data=samplers)
+    torch = module("torch", utils=utils, rand=np.ones, set_num_threads=lambda number: None)
+    dpps = module("dppy.finite_dpps", FiniteDPP=FiniteDPP)
+    for made in (torch, utils, samplers, module("dppy", finite_dpps=dpps), dpps):
+        monkeypatch.setitem(sys.modules, made.__name__, made)
+
+
+@pytest.fixture
+def no_peers(monkeypatch):
+    """Importing a peer fails, whether it is installed or not."""
+    for name in ("torch", "torch.utils.data", "dppy", "dppy.finite_dpps"):
+        monkeypatch.setitem(sys.modules, name, None)

@@ -1,0 +1,169 @@
+"""Every benchmark in small.  Times are never asserted, only that there are some."""
+
+import io
+import json
+import subprocess
+import sys
+from math import isfinite
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from varmix.benchmarks import bias, catalogue, core, processes, sets
+from varmix.benchmarks.peers import DPPY, TORCH
+from varmix.benchmarks.timing import best_of, machine, seconds
+
+CORE = core.Scale(n=200, calls=1, repeats=1, rounds=1000, starts=2, huge=())
+SETS = sets.Scale(few=20, many=30, built=(20, 30), calls=1, repeats=1)
+
+
+@pytest.fixture
+def console():
+    return Console(file=io.StringIO(), markup=False, highlight=False, soft_wrap=True)
+
+
+@pytest.fixture
+def quick_starts(monkeypatch):
+    """The first process says that it was slow, as one that compiles is."""
+    code = "import os; p = os.environ['NUMBA_CACHE_DIR'] + '/x'; print(3, 2 if os.path.exists(p) else 9); open(p, 'w')"
+    monkeypatch.setattr(processes, "START", code)
+
+
+def numbers(results):
+    for value in results.values():
+        if isinstance(value, dict):
+            yield from numbers(value)
+        else:
+            yield value
+
+
+def printed(console):
+    return console.file.getvalue()
+
+
+@pytest.mark.usefixtures("stand_ins", "quick_starts")
+def test_the_core_is_measured_beside_a_peer(console):
+    results = core.measure(console, CORE)
+    assert list(results) == ["speed", "building", "metric step us", "million rounds", "start-up", "huge groups"]
+    assert results["speed"]["RandomSampler, one index, ns"] > 0
+    assert set(results["speed"]["WeightedRandomSampler, 100"]) == {"us", "per index over RandomSampler"}
+    assert "Groups, reshuffled, m = 1000" in results["speed"]
+    assert results["million rounds"]["least anchor"] >= 0.1 - 1e-12
+    assert all(isfinite(value) for value in numbers(results))
+    assert json.loads(json.dumps(results, allow_nan=False)) == results
+    assert "x RandomSampler  limit 1 x" in printed(console)
+
+
+@pytest.mark.usefixtures("no_peers", "quick_starts")
+def test_without_a_peer_the_core_is_measured_without_ratios(console):
+    speed = core.measure(console, CORE)["speed"]
+    assert set(speed) == {f"{name}, m = {m}" for name in ("Dense", "Groups", "Groups, reshuffled") for m in core.SIZES}
+    assert all(set(row) == {"us"} for row in speed.values())
+    assert "RandomSampler" not in printed(console)
+    assert "nan" not in printed(console)
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_sets_are_measured_beside_a_peer(console):
+    results = sets.measure(console, SETS)
+    draws = results["draws"]
+    assert set(draws["DPPy"]) == {"us a set"}
+    assert set(draws["n = 20, least ridge, m = 64"]) == {"us a set", "times faster than DPPy"}
+    assert {"growth, a quarter each, m = 1", "DPPy over the slowest single draw", "DPPy set-up ms"} <= set(draws)
+    assert list(results["set-up"]) == ["n = 20, ms", "n = 30, ms"]
+    assert all(isfinite(value) for value in numbers(results))
+
+
+@pytest.mark.usefixtures("no_peers")
+def test_without_a_peer_sets_are_measured_without_ratios(console):
+    draws = sets.measure(console, SETS)["draws"]
+    assert set(draws["n = 20, draw and update, m = 1"]) == {"us a set"}
+    assert not [name for name in draws if "DPPy" in name]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_real_peers_are_called_as_they_want_to_be(console):
+    if not (TORCH.present and DPPY.present):
+        pytest.skip("needs torch and DPPy")
+    assert core.speed(console, CORE)["RandomSampler, one index, ns"] > 0
+    assert sets.draws(console, SETS)["DPPy"]["us a set"] > 0
+
+
+def test_the_bias_is_measured_the_same_each_time(console):
+    scale = bias.Scale(seeds=2, batches=(1, 10), draws=20, passes=1)
+    results = bias.measure(console, scale)
+    assert list(results) == ["m = 1", "m = 10", "pass", "pass, standard error"]
+    assert abs(results["pass"]) < 0.01 < results["m = 1"]
+    assert bias.measure(console, scale) == results
+
+
+def test_the_problem_of_the_bias_is_a_mixture_with_its_anchor():
+    labels, values, mixture = bias.problem()
+    assert labels.shape == values.shape == (6000,)
+    assert mixture.sum() == pytest.approx(1)
+    assert mixture[-1] == 0.1
+
+
+@pytest.mark.usefixtures("quick_starts")
+def test_a_start_is_timed_with_an_empty_cache_and_with_a_full_one(console):
+    results = processes.start_up(console, 3)
+    assert results == {"import s": 3.0, "first draw, compiling s": 9.0, "first draw, cached s": 2.0}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read as Linux shows it")
+def test_memory_of_groups_is_measured_in_a_process_of_its_own(console):
+    results = processes.huge_groups(console, (1000,))
+    assert set(results) == {"GB at 1e+03", "us for draw(100) at 1e+03"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read as Linux shows it")
+def test_a_process_that_dies_is_told_and_the_others_go_on(console, monkeypatch):
+    code = "import os, sys; os.abort() if sys.argv[1] == '1000' else print(1, 2e9, 3)"
+    monkeypatch.setattr(processes, "HUGE", code)
+    assert list(processes.huge_groups(console, (1000, 10**4))) == ["GB at 1e+04", "us for draw(100) at 1e+04"]
+    assert "n = 1e+03: the process died" in printed(console)
+
+
+def test_memory_is_left_out_where_it_cannot_be_measured(console, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "other")
+    assert processes.huge_groups(console, (1000,)) == {}
+    assert "on Linux only" in printed(console)
+
+
+def test_the_code_of_the_first_draw_runs():
+    done = subprocess.run([sys.executable, "-c", processes.START], capture_output=True, text=True, check=True)
+    assert len([float(word) for word in done.stdout.split()]) == 2
+
+
+def test_actions_take_turns_and_each_is_called_at_least_once():
+    calls = []
+    best = best_of({"a": (lambda: calls.append("a"), 2), "b": (lambda: calls.append("b"), 0)}, repeats=2)
+    assert "".join(calls) == "ab" + "aab" * 2
+    assert set(best) == {"a", "b"}
+    assert all(0 <= spent < float("inf") for spent in best.values())
+    assert seconds(lambda: calls.clear(), 1) >= 0
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_the_machine_is_described_with_the_peers_that_are_there():
+    described = machine((TORCH, DPPY))
+    assert list(described) == ["cpu", "cores", "python", "numpy", "numba", "varmix", "torch", "dppy"]
+    assert described["cpu"]
+    assert described["numpy"] == np.__version__
+
+
+@pytest.mark.usefixtures("no_peers")
+def test_the_machine_is_described_without_the_peers_that_are_missing(monkeypatch, tmp_path):
+    monkeypatch.setattr("varmix.benchmarks.timing.CPUS", tmp_path / "none")
+    described = machine((TORCH, DPPY))
+    assert "torch" not in described
+    assert described["cpu"]
+
+
+def test_a_missing_peer_says_how_to_get_it():
+    assert TORCH.absence == "torch is not installed, so nothing is compared with it: pip install 'varmix[torch]'"
+
+
+def test_titles_of_benchmarks_differ():
+    assert len({entry.title for entry in catalogue.ENTRIES.values()}) == len(catalogue.names())
