@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,18 +16,21 @@ from rich.console import Console
 from varmix import cli, vrm
 from varmix import save as save_sampler
 from varmix.components import Groups
-from varmix.experiments import catalogue, regret, reproduce
+from varmix.experiments import blobs, catalogue, regret, reproduce
 from varmix.experiments.catalogue import Entry
 from varmix.experiments.experiment import Experiment
+from varmix.experiments.folder import locked, set_aside
+from varmix.experiments.records import Record, Records
+from varmix.experiments.request import Request
+from varmix.experiments.work import Work
 from varmix.refusal import Refusal
 
 COMMAND = [sys.executable, "-c", "from varmix.cli import main; main()", "reproduce", "regret", "--quick", "--jobs", "2"]
 
 
-def start(out, *options):
-    return subprocess.Popen(
-        [*COMMAND, "--out", str(out), *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+def start(out, *options, **more):
+    command = [*COMMAND, "--out", str(out), *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
 
 
 def records_in(out):
@@ -124,7 +128,6 @@ def test_an_unknown_experiment_is_told_with_the_known_ones(capsys):
     )
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not Path("/proc").exists(), reason="needs a folder that nobody can write to")
 def test_a_folder_that_cannot_be_written_to_is_told(capsys, tmp_path):
     (tmp_path / "file").write_text("")
     line = told(capsys, "reproduce", "regret", "--out", tmp_path / "file" / "below")
@@ -170,14 +173,151 @@ def test_findings_can_be_made_from_no_runs_at_all():
             assert catalogue.experiment(name).findings([]).experiment == name
 
 
-def test_starting_over_keeps_the_earlier_runs_once(tmp_path):
+@pytest.fixture
+def tiny(monkeypatch):
+    """The experiment regret with three runs of a blink; workers import the module anew and need only its `run`."""
+    base = regret.plan("quick")[0] | {"rounds": 20}
+    plan = [base | {"seed": seed} for seed in (1, 2, 3)]
+    made = Experiment("regret", lambda mode: plan, regret.run, regret.seconds, regret.findings)
+    monkeypatch.setattr(regret, "EXPERIMENT", made)
+    return plan
+
+
+def done(capsys, out, *options):
+    """Call the command on the tiny experiment; give its exit code and what it printed."""
+    with pytest.raises(SystemExit) as ended:
+        call("reproduce", "regret", "--jobs", "1", "--out", out, *options)
+    printed = capsys.readouterr()
+    return ended.value.code or 0, printed.out + printed.err
+
+
+def test_starting_over_never_deletes_earlier_runs(tiny, tmp_path, capsys):
     old = tmp_path / "records" / "regret"
-    for content in ("first", "second"):
+    for number in (1, 2):
         old.mkdir(parents=True, exist_ok=True)
-        (old / "a.json").write_text(content)
-        reproduce.set_aside(tmp_path, ["regret"], Console(quiet=True))
+        (old / "a.json").write_text(str(number))
+        assert set_aside(tmp_path, ["regret", "blobs"]) == tmp_path / f"previous-{number}"
         assert not old.exists()
-    assert (tmp_path / "previous" / "regret" / "a.json").read_text() == "second"
+    assert set_aside(tmp_path, ["regret"]) is None
+    assert [(tmp_path / f"previous-{i}" / "regret" / "a.json").read_text() for i in (1, 2)] == ["1", "2"]
+    Records(tmp_path / "records").write(Record("regret", tiny[0], {}, {}, 1.0, 1.0))
+    code, printed = done(capsys, tmp_path)
+    assert code == 0
+    assert "previous-3" in printed
+    assert len(records_in(tmp_path)) == 3
+
+
+def test_one_command_a_folder(tiny, tmp_path, capsys):
+    tmp_path.mkdir(exist_ok=True)
+    with locked(tmp_path):
+        code, printed = done(capsys, tmp_path)
+    assert code == 2
+    assert "Another command is writing" in printed
+    assert done(capsys, tmp_path)[0] == 0
+
+
+def test_runs_of_another_version_are_named(tiny, tmp_path, capsys):
+    records = Records(tmp_path / "records")
+    for config in tiny[:2]:
+        records.write(Record("regret", config, {"paid": 1.0, "uniform": 1.0, "best": 1.0}, {"varmix": "0.0.1"}, 1, 1))
+    code, printed = done(capsys, tmp_path, "--resume")
+    assert code == 0
+    assert "2 runs were made by varmix 0.0.1" in printed
+    assert "0.0.1 and" in (tmp_path / "summary.md").read_text()
+
+
+def test_folders_with_any_name_are_used_and_told_as_they_are(tiny, tmp_path, capsys):
+    name = "a b [red]größe[/b]"
+    code, printed = done(capsys, tmp_path / name)
+    assert code == 0
+    assert f"{name}/report/index.html" in printed
+    assert (tmp_path / name / "report" / "index.html").exists()
+
+
+@pytest.mark.parametrize("part", ["records", "figures", "report"])
+def test_a_file_in_the_place_of_a_folder_is_told_before_any_run(tiny, tmp_path, capsys, part):
+    (tmp_path / part).write_text("")
+    code, printed = done(capsys, tmp_path)
+    assert code == 2
+    assert f"Cannot write to {tmp_path / part}" in printed
+
+
+def test_a_record_that_is_a_folder_is_set_aside(tiny, tmp_path, capsys):
+    path = Records(tmp_path / "records").path("regret", tiny[0])
+    path.mkdir(parents=True)
+    code, printed = done(capsys, tmp_path, "--resume")
+    assert code == 0
+    assert f"{path.stem}.damaged-1" in printed
+
+
+def test_a_disk_that_fills_up_ends_in_one_line(tiny, tmp_path, capsys, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device", str(tmp_path / "records"))
+
+    monkeypatch.setattr("varmix.experiments.work.perform", full)
+    code, printed = done(capsys, tmp_path)
+    assert code == 2
+    assert "No space left on device" in printed
+    assert "--resume" in printed
+    assert "Traceback" not in printed
+
+
+def test_a_failing_run_is_told_whatever_its_message_and_gone_after_it_succeeds(tiny, tmp_path, capsys, monkeypatch):
+    tiny[1] = tiny[1] | {"arm": "[/x]"}
+    monkeypatch.setattr("varmix.experiments.regret.seconds", lambda config: 0.1)
+    made = replace(regret.EXPERIMENT, seconds=lambda config: 0.1)
+    monkeypatch.setattr(regret, "EXPERIMENT", made)
+    code, printed = done(capsys, tmp_path)
+    assert code == 1
+    assert "KeyError: '[/x]'" in printed
+    assert "1 runs are missing" in printed
+    assert len(list((tmp_path / "errors" / "regret").glob("*.txt"))) == 1
+
+
+def test_stopping_during_the_report_says_that_all_runs_are_saved(tiny, tmp_path, capsys, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("varmix.experiments.report.write", interrupted)
+    code, printed = done(capsys, tmp_path)
+    assert code == 130
+    assert "3 of 3 runs are saved" in printed
+
+
+def test_the_report_shows_what_earlier_calls_have_left_in_the_folder(tiny, tmp_path, capsys):
+    config = blobs.plan("quick")[0]
+    result = {"sustained": 5, "mixture": [0.1] * 7, "mixture_in_figure": [0.1] * 7, "mixtures": [[0.1] * 7]}
+    result |= {"iterations": [25], "kept": [1.0]}
+    Records(tmp_path / "records").write(Record("blobs", config, result, {"varmix": "0.1.0"}, 1.0, 1.0))
+    assert done(capsys, tmp_path)[0] == 0
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "SVM on blobs" in page
+    assert "Theorem 1" in page
+
+
+def test_a_terminal_that_knows_ascii_only_gets_a_table_all_the_same(tmp_path):
+    code = (
+        "from varmix.experiments import regret; from dataclasses import replace;"
+        "base = regret.plan('quick')[0] | {'rounds': 20};"
+        "regret.EXPERIMENT = replace(regret.EXPERIMENT, plan=lambda mode: [base]);"
+        "from varmix.cli import main; main()"
+    )
+    command = [sys.executable, "-c", code, "reproduce", "regret", "--jobs", "1", "--out", str(tmp_path)]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "Theorem 1" in ended.stdout
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.5, 3.0])
+def test_ctrl_c_from_a_terminal_shows_no_traceback_at_any_moment(tmp_path, seconds):
+    """A terminal signals the whole group, workers included, which may just be starting."""
+    process = start(tmp_path, start_new_session=True)
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode in (1, 130)
+    assert "Traceback" not in output, output
 
 
 def test_runs_that_depend_on_others_are_counted_before_and_made_after_them(monkeypatch, tmp_path):
@@ -193,13 +333,13 @@ def test_runs_that_depend_on_others_are_counted_before_and_made_after_them(monke
 
     made = Experiment("regret", plan, regret.run, regret.seconds, regret.findings, then)
     monkeypatch.setattr(regret, "EXPERIMENT", made)
-    request = reproduce.Request(("regret",), "quick", 1, tmp_path, True)
-    work = reproduce.Work(request, ["regret"])
+    request = Request(("regret",), "quick", 1, tmp_path, True)
+    work = Work(request, ["regret"])
     assert len(work.left()) == 3
     assert work.perform(Console(quiet=True)) == []
     assert [r.config["seed"] for r in work.finished("regret")] == [1, 2, 102]
     assert seen[-1] == 2
-    assert reproduce.Work(request, ["regret"]).left() == []
+    assert Work(request, ["regret"]).left() == []
     assert work.saved() == "3 of 3 runs are saved."
 
 
