@@ -1,1 +1,1 @@
-"""One file per experiment; each can be run by itself with `python -m varmix.experiments.NAME`."""
+"""One module or package per experiment, run by `varmix reproduce NAME`, and what all of them share."""
