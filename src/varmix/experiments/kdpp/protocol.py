@@ -59,7 +59,32 @@ def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
 
 
 # What the full tuning chose, to 10 %, 1 % and 0.3 % of the initial excess error; quick mode goes by it.
-CHOSEN: dict[tuple[str, str], tuple[float, ...]] = {(means, arm): (1.0, 2.0, 2.0) for means in MEANS for arm in FAIR}
+CHOSEN: dict[tuple[str, str], tuple[float, ...]] = {
+    ("small means", "uniform"): (1.0, 1.0, 2.0),
+    ("small means", "uniform again"): (1.0, 1.0, 2.0),
+    ("small means", "reshuffling"): (1.0, 2.0, 2.0),
+    ("small means", "importance by point"): (2.0, 2.0, 4.0),
+    ("small means", "fixed mixture, set weights"): (1.0, 2.0, 2.0),
+    ("small means", "fixed mixture, point weights"): (2.0, 2.0, 4.0),
+    ("small means", "VRM, set weights"): (2.0, 2.0, 2.0),
+    ("small means", "VRM, point weights"): (2.0, 4.0, 4.0),
+    ("normal means", "uniform"): (0.5, 2.0, 4.0),
+    ("normal means", "uniform again"): (0.5, 2.0, 4.0),
+    ("normal means", "reshuffling"): (0.5, 2.0, 4.0),
+    ("normal means", "importance by point"): (0.5, 2.0, 2.0),
+    ("normal means", "fixed mixture, set weights"): (0.5, 2.0, 2.0),
+    ("normal means", "fixed mixture, point weights"): (0.5, 2.0, 2.0),
+    ("normal means", "VRM, set weights"): (0.5, 2.0, 2.0),
+    ("normal means", "VRM, point weights"): (1.0, 2.0, 2.0),
+    ("uniform means", "uniform"): (1.0, 4.0, 4.0),
+    ("uniform means", "uniform again"): (1.0, 4.0, 4.0),
+    ("uniform means", "reshuffling"): (1.0, 4.0, 4.0),
+    ("uniform means", "importance by point"): (2.0, 2.0, 2.0),
+    ("uniform means", "fixed mixture, set weights"): (1.0, 2.0, 1.0),
+    ("uniform means", "fixed mixture, point weights"): (1.0, 2.0, 1.0),
+    ("uniform means", "VRM, set weights"): (1.0, 2.0, 2.0),
+    ("uniform means", "VRM, point weights"): (1.0, 2.0, 1.0),
+}
 
 
 def best_paces(records: Iterable[Record]) -> dict[tuple[str, str], tuple[float, ...]]:
