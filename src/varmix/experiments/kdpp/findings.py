@@ -147,7 +147,7 @@ def _printed_verdict(soft: Interval, plain: Interval) -> Verdict:
         return "does not hold"
     if soft.low <= 1.0:
         return "too few runs"
-    return "holds" if plain.low > 1.0 else "holds in part"
+    return "holds" if plain.low > 1.0 and soft.low <= plain.high else "holds in part"
 
 
 def _printed_arm(records: list[Record], arm: str, longer: float) -> list[Record]:
