@@ -3,11 +3,12 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, as_floats, as_vector, first
+from varmix.arrays import FloatArray, as_floats, as_vector
 from varmix.draw import Draw
 from varmix.kernels import cost
 
 FLOAT = np.dtype(np.float64)
+LARGEST_NORM = 1e120
 
 
 class Evidence:
@@ -62,8 +63,9 @@ class Evidence:
                 f"got {values.shape}. Pass per-example norms, not gradients or their mean."
             )
         coefficients = np.empty(len(density))
-        if cost.coefficients(values, density, coefficients) >= 0:
-            raise ValueError(_complaint(values))
+        row = cost.coefficients(values, density, coefficients)
+        if row >= 0:
+            raise ValueError(_complaint(values, density, row))
         evidence = cls.__new__(cls)  # the receipt's arrays need no second check
         evidence.ratios = draw.ratios
         evidence.coefficients = coefficients
@@ -94,13 +96,19 @@ class Evidence:
         return as_vector(w, "w", self.ratios.shape[1])
 
 
-def _complaint(norms: FloatArray) -> str:
-    allowed = "norms must be finite and not negative"
-    if np.isnan(norms).any():
-        return f"{allowed}; norms[{first(np.isnan(norms))}] is nan. Skip the update of a batch that diverged."
-    if np.isinf(norms).any():
-        return f"{allowed}; norms[{first(np.isinf(norms))}] is infinite. Skip the update of a batch that diverged."
-    if (norms < 0).any():
-        i = first(norms < 0)
-        return f"{allowed}; norms[{i}] is {norms[i]:.6g}. Pass losses or gradient norms, not signed quantities."
-    return f"{allowed}, and at most about 1e120; the largest is {norms.max():.3g}. Scale the losses down."
+def _complaint(norms: FloatArray, density: FloatArray, r: int) -> str:
+    """Say what is wrong with row r: its norm, or the density that it was drawn with."""
+    allowed, norm = "norms must be finite and not negative", norms[r]
+    if np.isnan(norm):
+        return f"{allowed}; norms[{r}] is nan. Skip the update of a batch that diverged."
+    if np.isinf(norm):
+        return f"{allowed}; norms[{r}] is infinite. Skip the update of a batch that diverged."
+    if norm < 0:
+        return f"{allowed}; norms[{r}] is {norm:.6g}. Pass losses or gradient norms, not signed quantities."
+    if 0 < density[r] < np.inf and norm > LARGEST_NORM:
+        return f"{allowed}, and at most about 1e120; the largest is {norms.max():.3g}. Scale the losses down."
+    return (
+        f"The density that an atom was drawn with must be finite and above zero; that of row {r} is {density[r]:.3g}, "
+        f"and its norm, {norm:.3g}, is not to blame. The components' ratios do not fit what they draw: add the uniform "
+        f"law by varmix.with_uniform, or run varmix.testing.COMPONENT_CHECKS over a family of your own."
+    )

@@ -1,8 +1,8 @@
 """Reweighting: from the density of a draw to the weights that the user gets.
 
 `exact` keeps estimates unbiased, and so does `horvitz_thompson`, which weights the points of a set one by one.  The
-others trade bias for smaller weights.  Whatever is chosen changes the
-estimate only: learners and the gain meter always work with the true density.
+others trade bias for smaller weights.  Whatever is chosen changes the estimate only: learners and the gain meter always
+work with the true density.
 """
 
 from dataclasses import dataclass
@@ -26,9 +26,8 @@ class Reweight(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Exact:
-    """The importance weight r = 1 / d."""
+class _Inverse:
+    """What makes an estimate unbiased: the inverse of how often something comes, beside the target."""
 
     unbiased: ClassVar[bool] = True
 
@@ -38,7 +37,12 @@ class Exact:
 
 
 @dataclass(frozen=True)
-class HorvitzThompson:
+class Exact(_Inverse):
+    """The importance weight r = 1 / d."""
+
+
+@dataclass(frozen=True)
+class HorvitzThompson(_Inverse):
     """A weight for every point of a set, size / (n pi_i): the inverse of how often the point comes, in any set.
 
     The mean over sets and points of weight times gradient is unbiased, and varies less than with one weight a set,
@@ -46,12 +50,6 @@ class HorvitzThompson:
     needs a family that knows it, such as `KDpp`.  Where others get the density of the set, this gets that of
     the points, n pi_i / size, and gives weights (m, size).
     """
-
-    unbiased: ClassVar[bool] = True
-
-    def __call__(self, density: FloatArray) -> FloatArray:
-        """Give size / (n pi_i) for n pi_i / size."""
-        return 1.0 / density
 
 
 @dataclass(frozen=True)

@@ -120,34 +120,39 @@ class Sampler:
         return np.array(self._learned.mixture)
 
     def draw(self, m: int) -> Draw:
-        """Draw `m` atoms and give the receipt."""
+        """Draw `m` atoms and give the receipt.
+
+        When it fails, the random numbers and the allocation are as before (not so the cursors of a family that draws
+        without replacement, if it had drawn already).
+        """
         if type(m) is not int or m < 1:
             m = as_count(m, "m")
-        mixture = self._learned.mixture
-        if self._shortcut is not None:
-            atoms, ratios, density, weights = self._shortcut(mixture, m, self._uniforms)
-        else:
-            atoms, ratios = self._draw_by_lanes(mixture, m)
-            density, weights = np.empty(m), np.empty(m)
-            weigh(ratios, mixture, density, weights)
-        if not self._exact:
-            weights = self._reweight(density if self._point_density is None else self._point_density(atoms, mixture))
-        self._serial += 1
-        return seal(atoms, weights, ratios, density, self._serial - 1, self._id)
-
-    def _draw_by_lanes(self, mixture: FloatArray, m: int) -> tuple[IntArray, FloatArray]:
+        mixture, allocation = self._learned.mixture, self._allocation
         mark = self._uniforms.mark()
         try:
-            shares = self._components.lanes(mixture)
-            lanes, allocation = self._allocate.assign(self._allocation, shares, m, self._uniforms)
-            atoms, ratios = self._components.draw(lanes, self._uniforms)
-            if len(atoms) != m or ratios.shape != (m, len(mixture)):
-                self._refuse_drawn(atoms, ratios, m)
+            if self._shortcut is not None:
+                atoms, ratios, density, weights = self._shortcut(mixture, m, self._uniforms)
+            else:
+                atoms, ratios, allocation = self._draw_by_lanes(mixture, m)
+                density, weights = np.empty(m), np.empty(m)
+                weigh(ratios, mixture, density, weights)
+            if not self._exact:
+                by_point = self._point_density
+                weights = self._reweight(density if by_point is None else by_point(atoms, mixture))
         except BaseException:  # a buffer that is empty, say: the next draw must get the same numbers
             self._uniforms.rewind(mark)
             raise
         self._allocation = allocation
-        return atoms, ratios
+        self._serial += 1
+        return seal(atoms, weights, ratios, density, self._serial - 1, self._id)
+
+    def _draw_by_lanes(self, mixture: FloatArray, m: int) -> tuple[IntArray, FloatArray, FloatArray]:
+        shares = self._components.lanes(mixture)
+        lanes, allocation = self._allocate.assign(self._allocation, shares, m, self._uniforms)
+        atoms, ratios = self._components.draw(lanes, self._uniforms)
+        if len(atoms) != m or ratios.shape != (m, len(mixture)):
+            self._refuse_drawn(atoms, ratios, m)
+        return atoms, ratios, allocation
 
     def _refuse_drawn(self, atoms: IntArray, ratios: FloatArray, m: int) -> NoReturn:
         raise ValueError(

@@ -11,8 +11,18 @@ from varmix.kernels.linear import factor, solve
 BAD = [np.nan, np.inf, -np.inf, -1.0, 2.0, 1e300]
 
 
+@pytest.fixture(scope="module")
+def _compiled():
+    """Compile before the clock starts: call every kernel once with numbers that are harmless."""
+    test_lanes_exist_for_any_shares_and_uniforms(allocate.independent, 0.5)
+    test_lanes_exist_for_any_shares_and_uniforms(allocate.spread, 0.5)
+    test_carried_lanes_exist_for_any_shares_and_credit(0.5)
+    test_atoms_exist_for_any_uniforms(0.5)
+    test_costs_and_factors_of_anything_end(1.0)
+
+
 @pytest.fixture(autouse=True)
-def _time_limit():
+def _time_limit(_compiled):
     faulthandler.dump_traceback_later(120, exit=True)  # compiled code cannot be interrupted otherwise
     yield
     faulthandler.cancel_dump_traceback_later()

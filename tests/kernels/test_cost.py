@@ -51,6 +51,11 @@ def test_coefficients_name_the_first_norm_that_is_not_allowed(bad):
     assert coefficients(norms, np.ones(4), np.empty(4)) == 2
 
 
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, 1e-260])
+def test_coefficients_name_the_first_density_that_is_not_allowed(bad):
+    assert coefficients(np.ones(4), np.array([1.0, 1e-240, bad, bad]), np.empty(4)) == 2
+
+
 def test_value_gradient_and_hessian_are_the_formulas():
     ratios, c, w = problem(1)
     d = ratios @ w

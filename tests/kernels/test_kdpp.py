@@ -8,7 +8,7 @@ import pytest
 from kdpps import features
 from varmix import KDpp, Subsets, Uniform
 from varmix.components.symmetric import keep_probabilities, log_polynomials, taken_probabilities
-from varmix.kernels import kdpp, random, subsets
+from varmix.kernels import determinants, kdpp, random, subsets
 from varmix.uniforms import Uniforms
 
 
@@ -130,22 +130,65 @@ def test_log_determinants_are_those_of_numpy(order, ridge):
     A = np.random.default_rng(order).normal(size=(order, order)) * 10
     gram = A @ A.T
     expected = np.linalg.slogdet(0.25 * gram + ridge * np.eye(order))[1]
-    assert kdpp.log_determinant(gram, 0.25, ridge, np.empty((order, order))) == pytest.approx(expected, abs=1e-9)
+    by_cholesky = determinants.by_cholesky(gram, 0.25, ridge, np.empty((order, order)))
+    assert by_cholesky == pytest.approx(expected, abs=1e-9) or np.isnan(by_cholesky)
+    assert determinants.by_orthogonalising(A.T.copy(), 0.25, ridge) == pytest.approx(expected, abs=1e-9)
 
 
 def test_singular_matrices_have_determinant_zero_without_a_ridge():
     row = np.array([[0.1, 0.7, 0.3]])
-    gram = row.T @ row
-    assert kdpp.log_determinant(gram, 1.0, 0.0, np.empty((3, 3))) == -np.inf
-    # A ridge below the rounding of the rest counts at least as itself, once for every point that is spanned.
-    assert kdpp.log_determinant(np.ones((3, 3)), 1.0, 1e-20, np.empty((3, 3))) == pytest.approx(2 * np.log(1e-20))
+    assert np.isnan(determinants.by_cholesky(row.T @ row, 1.0, 0.0, np.empty((3, 3))))
+    assert determinants.by_orthogonalising(row, 1.0, 0.0) == -np.inf
+    assert determinants.by_orthogonalising(np.zeros((2, 3)), 1.0, 0.0) == -np.inf
+    # A ridge below the rounding of the rest counts once for every point that is spanned: ridge^2 (3 + ridge).
+    expected = np.log(3) + 2 * np.log(1e-40)
+    assert determinants.by_orthogonalising(np.ones((1, 3)), 1.0, 1e-40) == pytest.approx(expected, rel=1e-14)
+
+
+def _kahan(order, s):
+    """Give columns of length one that lose digits little by little: no pivot is small, and all of them are together."""
+    upper = np.triu(np.full((order, order), -np.sqrt(1 - s * s)), 1) + np.eye(order)
+    return upper * s ** np.arange(order)[:, None]
+
+
+@pytest.mark.parametrize("order", [3, 5, 10])
+def test_cholesky_is_accurate_wherever_it_is_taken(order):
+    """Both ways agree where Cholesky's answers, from harmless to hopeless rows; and both of that is seen."""
+    rng, answered = np.random.default_rng(order), []
+    columns = [rng.normal(size=(order + extra, order)) @ np.diag(np.geomspace(1, 1e-3, order)) for extra in (0, 5, 90)]
+    for closeness in np.geomspace(1e-6, 0.5, 12):
+        near = rng.normal(size=(order + 2, order))
+        near[:, -1] = near[:, 0] + closeness * near[:, -1]
+        columns.append(near)
+    columns += [_kahan(order, s) for s in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9)]
+    for rows in columns:
+        for ridge in (0.0, 1e-3):
+            by_cholesky = determinants.by_cholesky(rows.T @ rows, 1.0, ridge, np.empty((order, order)))
+            answered.append(not np.isnan(by_cholesky))
+            if answered[-1]:
+                by_volume = determinants.by_orthogonalising(np.ascontiguousarray(rows), 1.0, ridge)
+                assert by_cholesky == pytest.approx(by_volume, abs=1e-11)
+    assert 0.2 < np.mean(answered) < 0.9
+
+
+@pytest.mark.parametrize("s", [0.3, 0.6, 0.9])
+def test_volumes_are_exact_where_digits_are_lost_little_by_little(s):
+    expected = 10 * 9 * np.log(s)  # the diagonal of Kahan's matrix, squared
+    assert determinants.by_orthogonalising(_kahan(10, s), 1.0, 0.0) == pytest.approx(expected, abs=1e-7)
 
 
 # Bounded, whatever they are fed -------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def _compiled():
+    """Compile before the clock starts."""
+    family = KDpp(features(8, 3), 4, [1.0])
+    family.draw(np.zeros(1, dtype=np.int64), Uniforms(0))
+
+
 @pytest.fixture
-def _time_limit():
+def _time_limit(_compiled):
     faulthandler.dump_traceback_later(120, exit=True)  # compiled code cannot be interrupted otherwise
     yield
     faulthandler.cancel_dump_traceback_later()
@@ -166,7 +209,8 @@ def test_sets_exist_for_any_numbers(bad, place):
     assert atoms.min() >= 0
     assert atoms.max() < 8
     ratios = np.empty((50, 2))
-    kdpp.set_ratios(atoms, V, np.ones(3), np.array([[1.0, 0.5, bad]]), ratios)
+    determinants.set_ratios(atoms, V, np.ones(3), np.array([[1.0, 0.5, bad, 1.0]]), ratios)
+    determinants.set_ratios(atoms, V, np.full(3, bad), np.array([[1.0, 0.0, 0.0, bad]]), ratios)
 
 
 def test_uniform_sets_may_be_all_points():

@@ -289,6 +289,34 @@ def test_bad_norms_are_refused_and_change_nothing(name, sampler):
     sampler.update(draw, [0.0, 0.0, 0.0])  # the receipt is still good
 
 
+class _StrangeRatios(Family):
+    """Draws atoms that it says never come, or come infinitely often."""
+
+    space, k, c = Points(2), 1, 1.0
+
+    def __init__(self, ratio):
+        self.ratio = ratio
+
+    def draw(self, lanes, uniforms):
+        atoms = np.arange(len(lanes)) % 2
+        return atoms, np.where(atoms == 1, self.ratio, 1.0)[:, None]
+
+    def ratios(self, atoms):
+        return np.ones((len(atoms), 1))
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1e-300, INF, NAN])
+def test_a_strange_density_is_blamed_on_the_components_and_not_on_the_norms(ratio):
+    sampler = Sampler(_StrangeRatios(ratio), Fixed(), rng=0)
+    draw = sampler.draw(2)
+    before = sampler.state_dict()
+    with pytest.raises(ValueError, match=f"row 1 is {ratio:.3g}, and its norm, 3, is not to blame"):
+        sampler.update(draw, [2.0, 3.0])
+    with pytest.raises(ValueError, match=r"norms\[0\] is nan"):
+        sampler.update(draw, [NAN, 3.0])
+    assert same(sampler.state_dict(), before)
+
+
 @pytest.mark.parametrize("name", BAD_NORMS)
 def test_the_meter_refuses_the_same_norms_and_counts_nothing(name, sampler):
     norms, kind, says = BAD_NORMS[name]
@@ -357,6 +385,21 @@ def test_updates_need_a_receipt(given, sampler):
         sampler.update(given, np.ones(3))
 
 
+class _FailsInOneCall(_Fails):
+    """Makes a stratified draw in one call, or fails."""
+
+    def draw_stratified(self, mixture, m, uniforms):
+        atoms, ratios = self.draw(np.zeros(m, dtype=np.int64), uniforms)
+        return atoms, ratios, np.ones(m), np.ones(m)
+
+
+class _Declines(Clip):
+    """Weights nothing."""
+
+    def __call__(self, density):
+        raise RuntimeError("no weights today")
+
+
 class _DrawsTooFew(_Fails):
     def draw(self, lanes, uniforms):
         return np.zeros(1, dtype=np.int64), np.ones((1, 1))
@@ -370,8 +413,21 @@ def test_a_family_that_draws_too_few_is_named_and_nothing_changes():
     assert same(sampler.state_dict(), before)
 
 
-def test_a_family_that_fails_leaves_the_sampler_as_it_was():
-    family = _Fails()
+@pytest.mark.parametrize("allocate", [varmix.allocate.stratified, varmix.allocate.carried])
+@pytest.mark.parametrize("family", [_Fails, _FailsInOneCall])
+def test_a_reweighting_that_fails_leaves_the_sampler_as_it_was(family, allocate):
+    sampler = Sampler(family(), Fixed(), rng=0, allocate=allocate)
+    before = sampler.state_dict()
+    sampler.reweight = _Declines(2.0)
+    with pytest.raises(RuntimeError, match="no weights today"):
+        sampler.draw(3)
+    sampler.reweight = varmix.reweight.exact
+    assert same(sampler.state_dict(), before)
+
+
+@pytest.mark.parametrize("kind", [_Fails, _FailsInOneCall])
+def test_a_family_that_fails_leaves_the_sampler_as_it_was(kind):
+    family = kind()
     sampler = Sampler(family, Fixed(), rng=0)
     draw = sampler.draw(2)
     before = sampler.state_dict()

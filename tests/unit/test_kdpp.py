@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import varmix
-from kdpps import features, inclusion_by_enumeration, listed, ratios_by_enumeration
+from kdpps import features, inclusion_by_enumeration, listed, ratios_by_enumeration, ratios_by_fractions
 from varmix import GainMeter, KDpp, Subsets, Uniform, with_uniform
 from varmix.reweight import SoftTruncation, exact, horvitz_thompson
 from varmix.uniforms import Uniforms
@@ -108,6 +108,102 @@ def test_a_ridge_far_above_or_below_the_features():
     assert KDpp(X * 1e200, 4, [1.0]).inclusion(np.arange(8)).sum() == pytest.approx(4.0)
 
 
+ILL = {f"a column of {scale:g}": np.array([1.0, 1.0, scale]) for scale in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)}
+ILL["columns from 1 to 1e-9"] = np.geomspace(1.0, 1e-9, 3)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-12])
+@pytest.mark.parametrize("name", ILL)
+def test_ratios_of_ill_conditioned_features_keep_their_digits(name, ridge):
+    for seed in range(3):
+        X = np.random.default_rng(seed).normal(size=(8, 3)) * ILL[name]
+        family, expected = KDpp(X, 3, [ridge]), ratios_by_fractions(X, 3, ridge)
+        ratios, tolerance = family.ratios(listed(8, 3))[:, 0], max(1e-7, 2.3e-16 * np.linalg.cond(X))
+        np.testing.assert_allclose(ratios, expected, rtol=tolerance, atol=0)
+        assert ratios.mean() == pytest.approx(1.0, rel=tolerance)
+        assert ratios.max() <= family.c
+        assert (ratios > 0).all()
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_more_or_fewer_ill_conditioned_features_than_points(size):
+    X = np.random.default_rng(size).normal(size=(8, 4)) * np.geomspace(1.0, 1e-9, 4)
+    for ridge in [0.0] * (size <= 4) + [1e-18, 1e-12, 1e-3]:
+        ratios = KDpp(X, size, [ridge]).ratios(listed(8, size))[:, 0]
+        np.testing.assert_allclose(ratios, ratios_by_fractions(X, size, ridge), rtol=1e-7, atol=0)
+
+
+def test_nearly_equal_rows_keep_their_digits():
+    X = features(8, 4)
+    X[4] = X[0] + 1e-7 * X[5]
+    X[6] = X[1] * (1 + 1e-9)
+    for ridge in (0.0, 1e-12, 1.0):
+        ratios, expected = KDpp(X, 4, [ridge]).ratios(listed(8, 4))[:, 0], ratios_by_fractions(X, 4, ridge)
+        np.testing.assert_allclose(ratios, expected, rtol=1e-6, atol=1e-20)
+
+
+@pytest.mark.parametrize("ridge", [1e-12, 1e-30, 1e-40])
+def test_equal_rows_come_together_as_seldom_as_a_small_ridge_says(ridge):
+    X = features(8, 3)
+    X[1] = X[2] = X[0]
+    np.testing.assert_allclose(
+        KDpp(X, 3, [ridge]).ratios(listed(8, 3))[:, 0], ratios_by_fractions(X, 3, ridge), rtol=1e-7, atol=0
+    )
+
+
+def test_weights_of_ill_conditioned_features_have_mean_one():
+    X = np.random.default_rng(0).normal(size=(12, 3)) * [1.0, 1.0, 1e-8]
+    family, sets = KDpp(X, 3, [0.0]), listed(12, 3)
+    counts = {tuple(s): r for s, r in zip(sets.tolist(), family.ratios(sets)[:, 0], strict=True)}
+    draw = varmix.Sampler(family, varmix.Fixed(), rng=0).draw(20_000)
+    assert np.isfinite(draw.weights).all()
+    assert np.array_equal(draw.density, [counts[tuple(s)] for s in draw.indices.tolist()])
+    often = draw.density > 0.05  # where weights are small enough for their mean to be seen
+    expected = np.mean([r > 0.05 for r in counts.values()])
+    assert np.sum(draw.weights[often]) / len(draw) == pytest.approx(expected, abs=0.05)
+
+
+@pytest.mark.parametrize("times", [1e10, 1e14])
+def test_one_long_row_leaves_the_law_of_the_others(times):
+    X = np.random.default_rng(0).normal(size=(8, 3))
+    X[0] *= times
+    for ridge in (0.0, 1e-12, 1.0, 1e6):
+        ratios, expected = KDpp(X, 3, [ridge]).ratios(listed(8, 3))[:, 0], ratios_by_fractions(X, 3, ridge)
+        np.testing.assert_allclose(ratios, expected, rtol=max(1e-7, 2.3e-16 * times), atol=1e-14)
+
+
+def test_features_that_are_lost_beside_others_are_refused_where_they_matter():
+    X = np.random.default_rng(0).normal(size=(8, 3))
+    X[0] *= 1e16
+    with pytest.raises(ValueError, match=r"rank = 1, and ridges\[0\] is 0. Divide the longest rows or columns, give"):
+        KDpp(X, 3, [0.0])
+    with pytest.raises(ValueError, match=r"lost in rounding beside them, and ridges\[1\] = 1 is too small"):
+        KDpp(X, 3, [1e14, 1.0])
+    with pytest.raises(ValueError, match="lost in rounding"):
+        KDpp.from_kernel(X @ X.T, 3, [1.0])
+    with pytest.raises(ValueError, match="lost in rounding"):
+        KDpp(features(8, 3) * [1.0, 1.0, 1e-17], 3, [1e-40])
+    ratios = KDpp(X, 3, [1e14]).ratios(listed(8, 3))[:, 0]
+    np.testing.assert_allclose(ratios, ratios_by_fractions(X, 3, 1e14), rtol=1e-6)
+
+
+def test_features_that_are_rounding_are_left_out_whatever_the_ridge():
+    X = features(8, 2) @ np.array([[1.0, 2.0, 3.0, 0.0], [0.5, 1.0, -1.0, 0.0]])
+    assert KDpp(X, 3, [1e-40]).ratios(listed(8, 3)).mean() == pytest.approx(1.0, rel=1e-10)
+    assert KDpp.from_kernel(X @ X.T, 3, [1e-40]).ratios(listed(8, 3)).mean() == pytest.approx(1.0, rel=1e-10)
+
+
+def test_the_rank_of_a_kernel_is_judged_by_the_precision_it_is_given_in():
+    B = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    with pytest.raises(ValueError, match="size = 5, rank = 3"):
+        KDpp.from_kernel(B @ B.T, 5, [0.0])
+    with pytest.raises(ValueError, match="size = 5, rank = 3"):
+        KDpp.from_kernel((B @ B.T).astype(np.float16), 5, [0.0])
+    family = KDpp.from_kernel(B @ B.T, 3, [0.0])
+    assert family.inclusion(np.arange(60)).sum() == pytest.approx(3.0)
+    assert KDpp.from_kernel(np.eye(6, dtype=np.longdouble), 5, [0.0]).c == pytest.approx(1.0)
+
+
 def _log_e(values, m):
     """Give log e_m of the eigenvalues by another way: the recursion in Python's whole numbers of any length."""
     unit = 2**200
@@ -193,10 +289,28 @@ def test_saved_families_are_told_apart():
         "k was 1 and is 2": KDpp(X, 3, [1.0]).anchored(),
         "eigenvalues": KDpp(2 * X + 0.1, 3, [1.0]),
         "other eigenvalues": KDpp(X[:, :3], 3, [1.0]),
+        "have other eigenvalues": KDpp(2 * X, 3, [1.0]),
+        "k-DPPs have other eigenvalues": KDpp(X / 2, 3, [1.0]),
+        "other points": KDpp(X[::-1], 3, [1.0]),
+        "in the same order": KDpp(X[[1, 0, *range(2, 9)]], 3, [1.0]),
+        "rebuild them": KDpp(np.linalg.qr(features(9, 9))[0] @ X, 3, [1.0]),
     }
     for says, other in others.items():
         with pytest.raises(ValueError, match=says):
             other.load_state_dict(state)
+    with pytest.raises(TypeError, match="exponent"):
+        family.load_state_dict(state | {"exponent": 0.5})
+
+
+def test_saved_families_are_known_again_when_rounding_changes_their_scale_or_their_eigenvectors():
+    X = features(9, 4) / np.abs(features(9, 4)).max()
+    KDpp(X, 3, [1.0]).load_state_dict(
+        KDpp(X * (1 - 1e-13), 3, [1.0]).state_dict()
+    )  # the largest is below a power of two
+    turn = np.linalg.qr(features(4, 4))[0]
+    KDpp(X, 3, [1.0]).load_state_dict(KDpp(X @ turn, 3, [1.0]).state_dict())
+    eight = KDpp(np.eye(8), 3, [1.0])
+    eight.load_state_dict(KDpp(np.linalg.qr(features(8, 8))[0], 3, [1.0]).state_dict())  # X X' = I in both
 
 
 def test_random_features_and_nystroem_give_rbf_kernels():

@@ -7,15 +7,19 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_subsets, as_vector, first, require, same
+from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_count, as_subsets, as_vector, first, require, same
 from varmix.components.base import Components, Family
+from varmix.components.fingerprint import close, marks
 from varmix.components.ridged import RidgedLaws
 from varmix.components.spectrum import Spectrum
 from varmix.components.table import Table
-from varmix.kernels import kdpp as kernels
+from varmix.kernels import determinants, kdpp
+from varmix.kernels import inclusion as points_of
 from varmix.spaces import Subsets
 from varmix.uniforms import Uniforms
 
+LARGEST = 690.0  # logarithm of the largest ratio that is told from larger ones: infinity would spoil what it meets
+LOST = 1e-6  # what a law may lose by eigenvalues that cannot be told from rounding
 TRIES = 32  # proposals per chosen eigenvector before the next point is found by a scan: one in 1e14 comes to that
 
 
@@ -32,6 +36,10 @@ class KDpp(Family):
     `c` is a bound on the largest ratio, which itself cannot be found in reasonable time: the least of those that
     follow from the longest rows (Hadamard), the largest eigenvalues (interlacing) and the number of sets.  Ratios
     beyond 1e299 are not told from one another.
+
+    Ratios have about 16 digits less those of the condition of X (the largest over the least singular value, or over
+    the root of the ridge if that is more).  Features that double precision cannot hold beside the longest ones are
+    refused where they would matter.
 
     Parameters
     ----------
@@ -80,12 +88,14 @@ class KDpp(Family):
         self.ridges = _as_ridges(ridges, self.space.size, spectrum)
         self.k = len(self.ridges)
         laws = RidgedLaws(spectrum, self.space.size, self.ridges)
+        _check_lost(laws.lost, self.ridges, spectrum)
         table = Table(np.square(spectrum.vectors), None)
         count = self.space.log_count * (1.0 + 1e-12) + 1e-9  # upwards, for lgamma is rounded
-        self.c = max(math.exp(min(float(laws.bounds.max()), count, kernels.LARGEST)), 1.0)
-        self._values = spectrum.values
+        limits = np.clip(laws.bounds, 0.0, min(count, LARGEST))
+        self.c = math.exp(float(limits.max()))
+        self._values, self._exponent, self._marks = spectrum.values, spectrum.exponent, marks(spectrum)
         self._draws = table.cumulative, table.guide, spectrum.vectors, laws.ranks, laws.keep
-        self._rows = spectrum.vectors, np.sqrt(spectrum.values), laws.ratios
+        self._rows = spectrum.vectors, np.sqrt(spectrum.values), np.column_stack([laws.ratios, limits])
         self._base: FloatArray = np.append(laws.base, self.space.size / self.space.n)
         self._slope: FloatArray = np.vstack([laws.slope, np.zeros(spectrum.rank)])
         self._tries = TRIES
@@ -100,8 +110,8 @@ class KDpp(Family):
         """Draw a set from the component of each lane, and give its ratios under all of them."""
         m = len(lanes)
         atoms, rows = np.empty((m, self.space.size), np.int64), np.empty((m, self.k))
-        kernels.draw_sets(lanes, uniforms.take(2), *self._draws, self._tries, atoms)
-        kernels.set_ratios(atoms, *self._rows, rows)
+        kdpp.draw_sets(lanes, uniforms.take(2), *self._draws, self._tries, atoms)
+        determinants.set_ratios(atoms, *self._rows, rows)
         return atoms, rows
 
     def draw_stratified(
@@ -112,14 +122,17 @@ class KDpp(Family):
         density, weights = np.empty(m), np.empty(m)
         numbers = uniforms.take(m + 2)
         _, roots, laws = self._rows
-        kernels.draw_stratified(mixture, numbers, *self._draws, self._tries, roots, laws, atoms, rows, density, weights)
+        kdpp.draw_stratified(mixture, numbers, *self._draws, self._tries, roots, laws, atoms, rows, density, weights)
         return atoms, rows, density, weights
 
     def ratios(self, atoms: IntArray) -> FloatArray:
-        """Give the ratios of sets (m, size), in any order of their points: one Gram matrix a set serves all ridges."""
+        """Give the ratios of sets (m, size), in any order of their points: one Gram matrix a set serves all ridges.
+
+        Sets without volume are never drawn without a ridge, and have ratio zero.
+        """
         sets = as_subsets(atoms, self.space.n, self.space.size)
         rows = np.empty((len(sets), self.k))
-        kernels.set_ratios(sets, *self._rows, rows)
+        determinants.set_ratios(sets, *self._rows, rows)
         return rows
 
     def inclusion(self, points: IntArray) -> FloatArray:
@@ -129,18 +142,23 @@ class KDpp(Family):
         """
         points = as_atoms(points, self.space.n)
         rows = np.empty((len(points), self.k))
-        kernels.inclusion(points, self._rows[0], self._base, self._slope, rows)
+        points_of.inclusion(points, self._rows[0], self._base, self._slope, rows)
         return rows
 
     def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
         """Give n pi / size under the mixture, for the points of sets that were drawn."""
         density = np.empty(sets.shape)
-        kernels.point_density(sets, self._rows[0], self._base, self._slope, w, density)
+        points_of.point_density(sets, self._rows[0], self._base, self._slope, w, density)
         return density
 
     def state_dict(self) -> State:
         """Give what the sets are; nothing changes."""
-        return super().state_dict() | {"ridges": self.ridges.copy(), "eigenvalues": self._values.copy()}
+        return super().state_dict() | {
+            "ridges": self.ridges.copy(),
+            "eigenvalues": self._values.copy(),
+            "exponent": self._exponent,
+            "marks": self._marks.copy(),
+        }
 
     def load_state_dict(self, state: State) -> None:
         """Check that these are the k-DPPs that were saved."""
@@ -148,8 +166,15 @@ class KDpp(Family):
         self.check_shape(state)
         if not same(state["ridges"], self.ridges):
             raise ValueError(f"The saved k-DPPs have other ridges: {state['ridges']}. Rebuild those that were saved.")
-        if not _close(state["eigenvalues"], self._values):
+        shift = 2 * (as_count(state["exponent"], "exponent", least=-(2**20)) - self._exponent)
+        # Not the exponents: rounding may take the largest entry past a power of two.
+        if not close(state["eigenvalues"], self._values, shift):
             raise ValueError("The saved k-DPPs have other eigenvalues: rebuild them from the same features.")
+        if not close(state["marks"], self._marks, 0):
+            raise ValueError(
+                "The saved k-DPPs have the same eigenvalues, but other points: rebuild them from the same features, "
+                "with the rows in the same order."
+            )
 
     def __repr__(self) -> str:
         return f"KDpp(n={self.space.n}, size={self.space.size}, k={self.k})"
@@ -163,17 +188,22 @@ def _as_ridges(values: ArrayLike, size: int, spectrum: Spectrum) -> FloatArray:
             f"{ridges.min(initial=0.0):.6g}."
         )
     if size > spectrum.rank and ridges.min() == 0.0:
+        hint = "Divide the longest rows or columns, g" if spectrum.hides() else "G"
         raise ValueError(
-            f"Without a ridge no set is larger than the rank of the kernel: size = {size}, rank = {spectrum.rank}, and "
-            f"ridges[{first(ridges == 0.0)}] is 0. Give a ridge above zero, or draw smaller sets."
+            f"Without a ridge no set is larger than the rank of the kernel, as far as rounding lets it be told: size = "
+            f"{size}, rank = {spectrum.rank}, and ridges[{first(ridges == 0.0)}] is 0. {hint}ive a ridge above zero, "
+            f"or draw smaller sets."
         )
     ridges.setflags(write=False)
     return ridges
 
 
-def _close(saved: object, present: AnyArray) -> bool:
-    """Whether eigenvalues are the same but for rounding, which differs between machines."""
-    values = np.asarray(saved)
-    if values.shape != present.shape or values.dtype != present.dtype:
-        return False
-    return bool(np.allclose(values, present, rtol=1e-9, atol=1e-12 * present.max(initial=0.0)))
+def _check_lost(lost: FloatArray, ridges: FloatArray, spectrum: Spectrum) -> None:
+    """Refuse features of which a part is lost beside others, where the law would be another with it."""
+    if lost.max() > LOST and spectrum.hides():
+        j = int(lost.argmax())
+        raise ValueError(
+            f"Some rows or columns are so much longer than others that these are lost in rounding beside them, and "
+            f"ridges[{j}] = {ridges[j]:.6g} is too small to make up for it: up to {lost[j]:.2g} of its law would be "
+            f"wrong. Divide the longest rows or columns, leave the shortest out, or give a larger ridge."
+        )

@@ -33,9 +33,11 @@ class RidgedLaws:
         (ridges,) and (ridges, rank): point i is in a set with probability base + sum_v slope_v V_iv^2.
     bounds
         (ridges,) logarithm of a number that no ratio is above.
+    lost
+        (ridges,) bound on the probability that a set would hold a point by an eigenvalue that was left out.
     """
 
-    __slots__ = ("base", "bounds", "keep", "ranks", "ratios", "slope")
+    __slots__ = ("base", "bounds", "keep", "lost", "ranks", "ratios", "slope")
 
     def __init__(self, spectrum: Spectrum, size: int, ridges: FloatArray) -> None:
         n, values = spectrum.n, spectrum.values
@@ -45,7 +47,7 @@ class RidgedLaws:
             log_ridges = np.log(ridges) - 2 * spectrum.exponent * LOG_TWO
             scaled = np.ldexp(ridges, -2 * spectrum.exponent)
         logs = log_polynomials(values, most)
-        terms = _powers(log_ridges[:, None], size - m) + logs[-1] + _log_shares(n, size, m)
+        terms = _log_terms(log_ridges, logs[-1], n, size)
         log_means = np.logaddexp.reduce(terms, axis=1)
         self.ranks: FloatArray = np.exp(terms - log_means[:, None])
         self.keep: FloatArray = keep_probabilities(values, logs)
@@ -56,6 +58,15 @@ class RidgedLaws:
         self.base: FloatArray = self.ranks @ uniform
         self.slope: FloatArray = (self.ranks * (1.0 - uniform)) @ taken_probabilities(self.keep)
         self.bounds: FloatArray = _log_bounds(spectrum, size, log_ridges) - log_means
+        every = np.concatenate([spectrum.cut, values])
+        whole = _log_terms(log_ridges, log_polynomials(every, min(size, len(every)))[-1], n, size)
+        self.lost: FloatArray = -np.expm1(np.minimum(log_means - np.logaddexp.reduce(whole, axis=1), 0.0))
+
+
+def _log_terms(log_ridges: FloatArray, logs: FloatArray, n: int, size: int) -> FloatArray:
+    """Give the logarithms of the terms of the mean determinant, (ridges, most + 1)."""
+    m = np.arange(len(logs))
+    return _powers(log_ridges[:, None], size - m) + logs + _log_shares(n, size, m)
 
 
 def _powers(logs: FloatArray, exponents: IntArray | int) -> FloatArray:

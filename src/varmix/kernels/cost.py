@@ -1,5 +1,7 @@
 """The estimated cost f~(w) = mean[ c / (w.q) ] with c = l^2 / d_s, its gradient and its Hessian."""
 
+import math
+
 from varmix.arrays import FloatArray
 from varmix.kernels.jit import kernel
 
@@ -17,13 +19,13 @@ def weigh(ratios: FloatArray, mixture: FloatArray, density: FloatArray, weights:
 
 @kernel
 def coefficients(norms: FloatArray, density: FloatArray, out: FloatArray) -> int:
-    """Write l^2 / d_s; give the first row whose norm is not allowed, or -1.
+    """Write l^2 / d_s; give the first row whose norm or density is not allowed, or -1.
 
     Within 1e-250 and 1e250, so that no learner's squares overflow or lose their digits; what is smaller is zero.
     """
     for r in range(norms.shape[0]):
         value = norms[r] * norms[r] / density[r]
-        if not (norms[r] >= 0.0 and value <= 1e250):
+        if not (norms[r] >= 0.0 and value <= 1e250 and 0.0 < density[r] < math.inf):
             return r
         out[r] = value if value >= 1e-250 else 0.0
     return -1

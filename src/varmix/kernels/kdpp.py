@@ -1,4 +1,4 @@
-"""Exact draws of k-DPPs with the kernel V diag(values) V' + ridge I, and the ratios of any set; no n x n object.
+"""Exact draws of k-DPPs with the kernel V diag(values) V' + ridge I; no n x n object.
 
 A determinant with a ridge is a sum over the ranks m: det(K_S + ridge I) = sum_m ridge^(size - m) e_m(K_S), and e_m(K_S)
 is the sum of det(K_A) over the A in S of m points.  So a set is m points of the m-DPP of K = V diag(values) V', and
@@ -13,13 +13,11 @@ import numpy as np
 from varmix.arrays import AnyArray, FloatArray, IntArray
 from varmix.kernels.allocate import invert, spread
 from varmix.kernels.cost import weigh
+from varmix.kernels.determinants import set_ratios
 from varmix.kernels.jit import kernel
-from varmix.kernels.linear import SINGULAR
 from varmix.kernels.random import start, uniform
 from varmix.kernels.subsets import fill_uniformly, insert
 from varmix.kernels.table import look_up
-
-LARGEST = 690.0  # logarithm of the largest ratio that is told from larger ones: infinity would spoil what it meets
 
 
 @kernel
@@ -172,74 +170,6 @@ def draw_sets(
 
 
 @kernel
-def log_determinant(gram: FloatArray, scale: float, ridge: float, upper: FloatArray) -> float:
-    """Give log det(scale * gram + ridge I) by Cholesky; minus infinity where that is singular.
-
-    No pivot lies below the ridge.  One that does, or that is rounding beside its diagonal entry, is taken for the
-    ridge, and its point for one that those before span: nothing is left of it to take from the others.
-    """
-    order = gram.shape[0]
-    for i in range(order):
-        for j in range(i, order):
-            upper[i, j] = scale * gram[i, j]
-        upper[i, i] += ridge
-    total = 0.0
-    product = 1.0
-    for i in range(order):
-        pivot = upper[i, i]
-        if not pivot > max(SINGULAR * order * scale * gram[i, i], ridge):
-            if not ridge > 0.0:
-                return -math.inf
-            pivot = ridge
-            upper[i, i + 1 :] = 0.0
-        product *= pivot
-        if not 1e-100 < product < 1e100:  # logarithms are slow: one for many pivots
-            total += math.log(product)
-            product = 1.0
-        inverse = 1.0 / pivot
-        for k in range(i + 1, order):
-            part = upper[i, k] * inverse
-            for j in range(k, order):
-                upper[k, j] -= part * upper[i, j]
-    return total + math.log(product)
-
-
-@kernel
-def set_ratios(atoms: IntArray, vectors: FloatArray, roots: FloatArray, laws: FloatArray, ratios: FloatArray) -> None:
-    """Write the ratios of sets under every law; columns beyond the laws (the anchor) are one.
-
-    A law is (scale, ridge, log factor): its ratio is det(scale * gram + ridge I) times the factor.  Of the two matrices
-    with that determinant, points by points and columns by columns, the smaller one is factored.
-    """
-    size = atoms.shape[1]
-    columns = vectors.shape[1]
-    by_points = size <= columns
-    order = size if by_points else columns
-    gram = np.empty((order, order))
-    upper = np.empty((order, order))
-    rows = np.empty((columns, size)) if by_points else np.empty((size, columns))
-    for r in range(atoms.shape[0]):
-        for i in range(size):
-            for v in range(columns):
-                value = vectors[atoms[r, i], v] * roots[v]
-                if by_points:
-                    rows[v, i] = value
-                else:
-                    rows[i, v] = value
-        gram[:] = 0.0
-        for v in range(rows.shape[0]):  # outer products: the sums of the inner loop do not wait for one another
-            for i in range(order):
-                part = rows[v, i]
-                for j in range(i, order):
-                    gram[i, j] += part * rows[v, j]
-        for j in range(laws.shape[0]):
-            exponent = log_determinant(gram, laws[j, 0], laws[j, 1], upper) + laws[j, 2]
-            ratios[r, j] = math.exp(min(exponent, LARGEST))
-        for j in range(laws.shape[0], ratios.shape[1]):
-            ratios[r, j] = 1.0
-
-
-@kernel
 def draw_stratified(
     mixture: FloatArray,
     uniforms: FloatArray,
@@ -266,35 +196,3 @@ def draw_stratified(
     draw_sets(lanes, uniforms[m:], cumulative, guide, vectors, ranks, keep, tries, atoms)
     set_ratios(atoms, vectors, roots, laws, ratios)
     weigh(ratios, mixture, density, weights)
-
-
-@kernel
-def inclusion(points: IntArray, vectors: FloatArray, base: FloatArray, slope: FloatArray, out: FloatArray) -> None:
-    """Write base_j + sum_v slope_jv V_iv^2: the probability that a set holds the point, for every column j of `out`."""
-    for r in range(points.shape[0]):
-        for j in range(out.shape[1]):
-            total = base[j]
-            for v in range(vectors.shape[1]):
-                total += slope[j, v] * vectors[points[r], v] ** 2
-            out[r, j] = total
-
-
-@kernel
-def point_density(
-    sets: IntArray, vectors: FloatArray, base: FloatArray, slope: FloatArray, mixture: FloatArray, out: FloatArray
-) -> None:
-    """Write n / size times the probability that a set of the mixture holds the point, for the points of sets."""
-    columns = vectors.shape[1]
-    factor = vectors.shape[0] / sets.shape[1]
-    mixed = np.zeros(columns)
-    constant = 0.0
-    for j in range(mixture.shape[0]):
-        constant += factor * mixture[j] * base[j]
-        for v in range(columns):
-            mixed[v] += factor * mixture[j] * slope[j, v]
-    for r in range(sets.shape[0]):
-        for i in range(sets.shape[1]):
-            total = constant
-            for v in range(columns):
-                total += mixed[v] * vectors[sets[r, i], v] ** 2
-            out[r, i] = total
