@@ -19,7 +19,7 @@ from varmix.components import Groups
 from varmix.experiments.experiment import Experiment, Mode
 from varmix.experiments.findings import Claim, Evolution, Findings, Picture, Verdict
 from varmix.experiments.records import Config, Record, Result
-from varmix.experiments.statistics import mean, times_sooner
+from varmix.experiments.statistics import mean, pooled, times_sooner
 from varmix.learners import ONS
 from varmix.meter import GainMeter
 from varmix.presets import uniform, vrm
@@ -219,7 +219,7 @@ def _speed_up(arm: str, arms: dict[str, list[Record]], settings: str) -> Claim:
     mine = {r.config["seed"]: r.result["sustained"] for r in arms[arm]}
     seeds = sorted(set(mine).intersection(*baseline))
     end = max((r.result["iterations"][-1] for r in arms[arm]), default=1)
-    theirs = [_pooled([times[seed] for times in baseline], end) for seed in seeds]
+    theirs = [pooled([times[seed] for times in baseline], end) for seed in seeds]
     faster = times_sooner([mine[seed] for seed in seeds], theirs, end)
     beyond = arm in ("reshuffling", "uniform again")
     verdict: Verdict = "holds" if faster.low > 1 else "does not hold" if faster.high < 1 else "too few runs"
@@ -232,11 +232,6 @@ def _speed_up(arm: str, arms: dict[str, list[Record]], settings: str) -> Claim:
         f"{settings}; median of {len(seeds)} pairs{', uniform pooled over two runs each' if len(baseline) > 1 else ''}",
         beyond,
     )
-
-
-def _pooled(times: list[int | None], end: int) -> float:
-    """Give the geometric mean of a seed's baselines; one that never got there counts as having done so at the end."""
-    return float(np.exp(np.mean([np.log(end if time is None else time) for time in times])))
 
 
 def _evolution(records: list[Record]) -> Evolution:

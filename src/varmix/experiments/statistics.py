@@ -82,6 +82,17 @@ def times_sooner(mine: Sequence[float | None], theirs: Sequence[float | None], e
     return Interval(center, max(low, 0.0), high)
 
 
+def pooled(times: Sequence[float | None], end: float) -> float:
+    """Give the geometric mean of when repeated baselines got there; one that never did counts as just by the `end`.
+
+    Examples
+    --------
+    >>> round(pooled([100.0, None], end=400.0), 9)
+    200.0
+    """
+    return math.exp(sum(math.log(end if time is None else time) for time in times) / len(times))
+
+
 def band(rows: Sequence[Sequence[float]]) -> tuple[list[float], list[float], list[float]]:
     """Give mean, low and high of every column of equally long rows, with Student's 95 % interval."""
     columns = [mean(column) for column in zip(*rows, strict=True)]

@@ -12,7 +12,7 @@ from varmix.experiments.findings import Claim, Evolution, Findings, Picture, Ver
 from varmix.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PACES, PRINTED, PRINTED_STEP, best_paces
 from varmix.experiments.kdpp.regression import LEVELS, MEANS, RIDGES
 from varmix.experiments.records import Record
-from varmix.experiments.statistics import geometric_mean, times_sooner
+from varmix.experiments.statistics import geometric_mean, pooled, times_sooner
 from varmix.meter import Interval
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ class Fair:
         theirs = [self._reached(name, means, level) for name in pool if self.at(name, means, level)]
         mine = self._reached(arm, means, level)
         seeds = sorted(set(mine).intersection(*theirs)) if theirs else []
-        pooled = [_pooled([times[seed] for times in theirs]) for seed in seeds]
-        return times_sooner([mine[seed] for seed in seeds], pooled, ITERATIONS)
+        baseline = [pooled([times[seed] for times in theirs], ITERATIONS) for seed in seeds]
+        return times_sooner([mine[seed] for seed in seeds], baseline, ITERATIONS)
 
     def _reached(self, arm: str, means: str, level: int) -> dict[int, int | None]:
         """Give the iterations by seed, at least one: some data start below a level."""
@@ -107,11 +107,6 @@ class Fair:
             for means, arm, (level, share) in chosen
             if self.paces[means, arm][level] in ends
         ]
-
-
-def _pooled(times: list[int | None]) -> float:
-    """Give the geometric mean of a seed's baselines; one that missed counts as having got there at the end."""
-    return math.exp(sum(math.log(ITERATIONS if t is None else t) for t in times) / len(times))
 
 
 def _printed_claims(records: list[Record]) -> list[Claim]:
