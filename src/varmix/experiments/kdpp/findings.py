@@ -45,7 +45,8 @@ def findings(records: Sequence[Record]) -> Findings:
                 "kdpp-fair",
                 "Iterations that uniform sets need over those of each method, to an excess error that is never "
                 "exceeded again: medians over the seeds and 95 % intervals, right of one is better. Every "
-                "method has its own best step, chosen on other seeds.",
+                "method has its own best step, chosen on other seeds; where most runs missed a level, its dot lies beyond the "
+                "left edge.",
                 "Dots with intervals for every method, level and kind of data.",
                 lambda: _fair_figure(fair),
             )
@@ -292,11 +293,12 @@ def _printed_figure(records: list[Record]) -> "Figure":
 def _fair_figure(fair: Fair) -> "Figure":
     from varmix.experiments.plots import panels
 
-    figure, axes = panels(len(fair.means), width=4.4, height=3.6)
+    figure, axes = panels(len(fair.means), width=4.0, height=3.6)
     for panel, means in zip(axes, fair.means, strict=True):
         _dots(panel, fair, means)
         panel.set(title=means, xlabel="times fewer iterations than uniform sets", xscale="log")
         panel.axvline(1.0, color="black", linewidth=0.8)
+        panel.tick_params(labelleft=panel is axes[0])
     axes[0].legend(loc="best")
     return figure
 
