@@ -302,6 +302,18 @@ def test_saved_families_are_told_apart():
         family.load_state_dict(state | {"exponent": 0.5})
 
 
+@pytest.mark.parametrize("scale", [1e-2, 1e-4, 1e-5, 1e-6, 1e-7])
+def test_short_features_are_told_apart_too(scale):
+    """Their eigenvalues are tiny beside the others, but without a ridge they decide the sets all the same."""
+    X = features(30, 2) * [1.0, scale]
+    other = X.copy()
+    other[:, 1] = other[::-1, 1]
+    state = KDpp(X, 2, [0.0]).state_dict()
+    KDpp(X * (1 + 1e-13), 2, [0.0]).load_state_dict(state)
+    with pytest.raises(ValueError, match="rebuild them from the same features"):
+        KDpp(other, 2, [0.0]).load_state_dict(state)
+
+
 def test_saved_families_are_known_again_when_rounding_changes_their_scale_or_their_eigenvectors():
     X = features(9, 4) / np.abs(features(9, 4)).max()
     KDpp(X, 3, [1.0]).load_state_dict(

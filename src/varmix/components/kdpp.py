@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_count, as_subsets, as_vector, first, require, same
 from varmix.components.base import Components, Family
-from varmix.components.fingerprint import close, marks
+from varmix.components.fingerprint import close, marks, same_marks
 from varmix.components.ridged import RidgedLaws
 from varmix.components.spectrum import Spectrum
 from varmix.components.table import Table
@@ -29,17 +29,17 @@ class KDpp(Family):
 
     Such sets are diverse: points with similar features seldom come together, points with long ones come often.  A small
     ridge asks for more diversity, a large one is nearly uniform.  Rows of X may be the data or any features of them
-    (random Fourier features make the kernel X X' nearly an RBF kernel).  Draws are exact, take the same time for any
-    number of points, and all ridges share their tables: about 18 bytes a point and feature.  The points of a set are
-    listed in ascending order.
+    (random Fourier features make the kernel X X' nearly an RBF kernel).  Draws are exact, take as many operations for
+    any number of points, and all ridges share their tables: about 18 bytes a point and feature.  The points of a set
+    are listed in ascending order.
 
     `c` is a bound on the largest ratio, which itself cannot be found in reasonable time: the least of those that
     follow from the longest rows (Hadamard), the largest eigenvalues (interlacing) and the number of sets.  Ratios
     beyond 1e299 are not told from one another.
 
     Ratios have about 16 digits less those of the condition of X (the largest over the least singular value, or over
-    the root of the ridge if that is more).  Features that double precision cannot hold beside the longest ones are
-    refused where they would matter.
+    the root of the ridge if that is more), and less those by which a row is shorter than the longest.  Features that
+    double precision cannot hold beside the longest ones are refused where they would matter.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class KDpp(Family):
         # Not the exponents: rounding may take the largest entry past a power of two.
         if not close(state["eigenvalues"], self._values, shift):
             raise ValueError("The saved k-DPPs have other eigenvalues: rebuild them from the same features.")
-        if not close(state["marks"], self._marks, 0):
+        if not same_marks(state["marks"], self._marks, self._values):
             raise ValueError(
                 "The saved k-DPPs have the same eigenvalues, but other points: rebuild them from the same features, "
                 "with the rows in the same order."

@@ -36,12 +36,7 @@ def geometric_mean(values: Sequence[float]) -> Interval:
     >>> str(geometric_mean([1.0, 2.0, 4.0]))
     '2 [0.357, 11.2]'
     """
-    return Interval(*map(_exp, mean(np.log(np.asarray(values, dtype=float)).tolist())))
-
-
-def paired_ratio(above: Sequence[float], below: Sequence[float]) -> Interval:
-    """Give the geometric mean of the ratios of pairs."""
-    return geometric_mean((np.asarray(above, dtype=float) / np.asarray(below, dtype=float)).tolist())
+    return Interval(*map(_exp, mean([math.log(value) for value in values])))
 
 
 def median(values: Sequence[float]) -> Interval:
@@ -60,37 +55,29 @@ def median(values: Sequence[float]) -> Interval:
     # The interval from the r-th least to the r-th largest misses the median with probability 2 P(B(n, 1/2) < r).
     rank = int(binom.ppf((1 - CONFIDENCE) / 2, len(ordered), 0.5))
     center = float(np.median(ordered))
-    if rank == 0 or 2 * binom.cdf(rank - 1, len(ordered), 0.5) > 1 - CONFIDENCE:
+    if rank == 0:
         return Interval(center, -math.inf, math.inf)
     return Interval(center, float(ordered[rank - 1]), float(ordered[-rank]))
 
 
-def times_sooner(mine: Sequence[float | None], theirs: Sequence[float | None], end: float) -> Interval:
+def times_sooner(
+    mine: Sequence[float | None], theirs: Sequence[float | None], end: float | Sequence[float]
+) -> Interval:
     """Give how many times sooner than their pairs things happened: the median ratio, None for what never happened.
 
-    What of mine never happened counts as infinitely late.  What of theirs never happened by the `end` counts as having
-    happened just then, which can only make the ratio smaller.
+    What of mine never happened counts as infinitely late.  What of theirs never happened by the `end` of its own pair
+    counts as having happened just then, which can only make the ratio smaller.
 
     Examples
     --------
     >>> times_sooner([10.0, None, 5.0], [20.0, 30.0, None], end=100.0).value
     2.0
     """
-    pairs = zip(mine, theirs, strict=True)
-    ratios = [0.0 if a is None else (end if b is None else b) / a for a, b in pairs]
+    ends = [end] * len(mine) if isinstance(end, (int, float)) else end
+    pairs = zip(mine, theirs, ends, strict=True)
+    ratios = [0.0 if a is None else (last if b is None else b) / a for a, b, last in pairs]
     center, low, high = median(ratios)
     return Interval(center, max(low, 0.0), high)
-
-
-def pooled(times: Sequence[float | None], end: float) -> float:
-    """Give the geometric mean of when repeated baselines got there; one that never did counts as just by the `end`.
-
-    Examples
-    --------
-    >>> round(pooled([100.0, None], end=400.0), 9)
-    200.0
-    """
-    return math.exp(sum(math.log(end if time is None else time) for time in times) / len(times))
 
 
 def band(rows: Sequence[Sequence[float]]) -> tuple[list[float], list[float], list[float]]:
@@ -100,4 +87,4 @@ def band(rows: Sequence[Sequence[float]]) -> tuple[list[float], list[float], lis
 
 
 def _exp(x: float) -> float:
-    return math.exp(x) if x < 700.0 else math.inf
+    return math.inf if x > 700.0 else math.exp(x)

@@ -38,6 +38,10 @@ def timed_descent(data: Regression, arm: str, seed: int, step: float, iterations
             sampler.update(draw, [2.0 / SIZE * float(torch.linalg.vector_norm(residual.detach() @ rows))])
         seconds[t] = time.perf_counter() - start
         thetas[t] = theta.detach().numpy()
+        if not np.abs(thetas[t]).max() < 1e9:  # diverged: infinity from here on, as in `descend`
+            thetas[t:], seconds[t:] = np.inf, seconds[t]
+            break
     off = thetas - data.best
-    excess = np.einsum("ti,ij,tj->t", off, data.A, off)
-    return seconds, excess / excess[0]
+    with np.errstate(invalid="ignore"):
+        excess = np.einsum("ti,ij,tj->t", off, data.A, off)
+    return seconds, np.where(np.isfinite(excess), excess, np.inf) / excess[0]
