@@ -10,6 +10,8 @@ class Refusal(Exception):  # noqa: N818 - not an error of the program
 
 def make_writable(folder: Path) -> None:
     """Make a folder and see that it can be written to, before there is anything to lose."""
+    if folder.exists() and not folder.is_dir():
+        raise Refusal(f"Cannot write to {folder}: it is a file, not a folder. Choose another folder with --out.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".probe-{os.getpid()}"

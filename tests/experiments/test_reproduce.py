@@ -358,6 +358,32 @@ def test_inspect_shows_the_parts_and_the_mixture(tmp_path, capsys):
     assert "█" in printed
 
 
+def test_inspect_says_so_when_it_is_given_a_folder(tmp_path, capsys):
+    assert "is a folder" in told(capsys, "inspect", tmp_path)
+
+
+def test_results_cannot_go_into_a_file(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert "it is a file, not a folder" in told(capsys, "reproduce", "regret", "--out", tmp_path / "file")
+
+
+def test_data_lists_the_sets_that_were_asked_for(capsys):
+    with pytest.raises(SystemExit):
+        call("data", "list", "adult", "w8a")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["name", "w8a", "adult"]
+    assert "Unknown data set 'x'" in told(capsys, "data", "check", "x")
+
+
+def test_data_checks_and_says_where(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("VARMIX_DATA", str(tmp_path))
+    (tmp_path / "w8a.npz").write_bytes(b"rubbish")
+    with pytest.raises(SystemExit) as ended:
+        call("data", "check", "w8a")
+    assert ended.value.code == 1
+    assert str(tmp_path / "w8a.npz") in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("content", [None, b"no checkpoint"])
 def test_inspect_refuses_what_is_no_checkpoint(tmp_path, capsys, content):
     path = tmp_path / "file"

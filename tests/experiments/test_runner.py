@@ -1,4 +1,4 @@
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 from rich.console import Console
@@ -71,3 +71,23 @@ def test_a_broken_pool_becomes_one_clear_error(tmp_path, console, monkeypatch):
     monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor.submit", broken)
     with pytest.raises(WorkerError, match="want of memory"):
         perform([job()], tmp_path, 1, console)
+
+
+def test_a_pool_that_breaks_while_runs_are_handed_out_is_told_too(tmp_path, console, monkeypatch):
+    from concurrent.futures.process import BrokenProcessPool
+
+    def broken(self, *arguments):
+        raise BrokenProcessPool("gone")
+
+    monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor.submit", broken)
+    with pytest.raises(WorkerError, match="want of memory"):
+        perform([job()], tmp_path, 1, console)
+
+
+def test_a_result_that_json_cannot_hold_is_a_failed_run(tmp_path, monkeypatch):
+    from varmix.experiments import regret, runner
+
+    made = replace(regret.EXPERIMENT, run=lambda config: {"paid": float("nan")})
+    monkeypatch.setattr(regret, "EXPERIMENT", made)
+    assert "ValueError" in runner._work(job(), tmp_path)
+    assert not Records(tmp_path / "records").has("regret", job().config)

@@ -19,7 +19,9 @@ def perform(action: Literal["list", "fetch", "check"], names: Sequence[str], con
             raise Refusal(f"Unknown data set {name!r}: choose from {', '.join(datasets.names())}.")
     try:
         if action == "list":
-            console.print(datasets.describe(), soft_wrap=True, highlight=False, markup=False)
+            lines = datasets.describe().splitlines()
+            wanted = [line for line in lines[1:] if not names or line.split()[0] in names]
+            console.print("\n".join([lines[0], *wanted]), soft_wrap=True, highlight=False, markup=False)
             return 0
         chosen = names or [name for name in datasets.names() if _sensible(action, name)]
     except datasets.DataUnavailable as error:

@@ -35,7 +35,7 @@ def locked(out: Path) -> Iterator[None]:
         if fcntl is not None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise Refusal(
                     f"Another command is writing to {out}. Wait until it is done, or choose another folder with --out."
                 ) from None

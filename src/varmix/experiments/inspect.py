@@ -15,6 +15,8 @@ WIDTH = 40  # of the longest bar
 
 def show(path: Path, console: Console) -> None:
     """Print the parts of a saved sampler and its mixture as bars."""
+    if path.is_dir():
+        raise Refusal(f"{path} is a folder. Give a checkpoint, a file written by varmix.save.")
     try:
         state = read(path)
     except FileNotFoundError:

@@ -60,10 +60,17 @@ class Records:
 
     def write(self, record: Record) -> Path:
         """Write a record aside and rename it."""
-        path = self.path(record.experiment, record.config)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        return self.write_text(record.experiment, record.config, self.encode(record))
+
+    def encode(self, record: Record) -> str:
+        """Give the text of a record, with its checksum; ValueError if it holds what JSON does not have."""
         body = asdict(record)
-        text = _canonical({**body, "sha256": _checksum(body)})
+        return _canonical({**body, "sha256": _checksum(body)})
+
+    def write_text(self, experiment: str, config: Config, text: str) -> Path:
+        """Write the text of a record aside and rename it."""
+        path = self.path(experiment, config)
+        path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
             file.write(f"{text}\n".encode())
         return path

@@ -199,7 +199,8 @@ def _long_run_claim(records: list[Record]) -> Claim:
 def _settings(records: list[Record]) -> str:
     rounds = [r.config["rounds"] for r in records]
     losses = ", ".join(dict.fromkeys(r.config["losses"] for r in records))
-    return f"k = 7, c = 10, {len(records)} runs, T = {min(rounds):,} to {max(rounds):,}, losses {losses}"
+    span = " to ".join(f"{T:,}" for T in sorted({min(rounds), max(rounds)}))
+    return f"k = 7, c = 10, {len(records)} runs, T = {span}, losses {losses}"
 
 
 def _grid_claim(rounds: int, records: list[Record]) -> Claim:
@@ -208,12 +209,13 @@ def _grid_claim(rounds: int, records: list[Record]) -> Claim:
     if rounds in LIMITS:
         verdict = "holds" if within_limits(rounds, summary) else "does not hold"
     limits = LIMITS.get(rounds)
-    asked = (
-        f"cost at most {limits.geometric} of the best fixed mixture's on average, at most {limits.uniform_worst} of "
-        f"uniform's at worst"
-        if limits
-        else "close to the best fixed mixture, hardly worse than uniform"
-    )
+    asked = "close to the best fixed mixture, hardly worse than uniform"
+    if limits:
+        worst = f" and {limits.worst} at worst" if limits.worst < np.inf else ""
+        asked = (
+            f"cost at most {limits.geometric} of the best fixed mixture's on average{worst}, at most "
+            f"{limits.uniform_worst} of uniform's at worst"
+        )
     return Claim(
         f"The defaults need no tuning: {asked}, after {rounds:,} rounds.",
         f"Against the best fixed mixture {summary.geometric:.3f} (geometric mean), {summary.worst:.3f} at worst; "

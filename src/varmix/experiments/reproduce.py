@@ -40,7 +40,7 @@ def reproduce(request: Request, console: Console) -> int:
             return _reproduce(request, chosen, skipped, console)
     except OSError as error:
         place = error.filename or request.out
-        raise Refusal(f"Cannot write {place}: {error.strerror}. What is finished is saved. {request.again()}") from None
+        raise Refusal(f"{error.strerror or error}: {place}. What is finished is saved. {request.again()}") from None
 
 
 def choose(asked: Sequence[str]) -> tuple[list[str], list[str]]:

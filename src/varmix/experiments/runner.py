@@ -55,10 +55,10 @@ class WorkerError(RuntimeError):
 def perform(jobs: Sequence[Job], out: Path, workers: int, console: Console) -> list[Failure]:
     """Make all runs and record each; a run that raises is reported and the others go on."""
     failures: list[Failure] = []
-    with _bars(jobs, console) as (progress, bars), _pool(workers) as pool:
-        with _deaf():
-            futures: dict[Future[str | None], Job] = {pool.submit(_work, job, out): job for job in jobs}
+    with _bars(jobs, console) as (progress, bars), _pool(min(workers, len(jobs))) as pool:
         try:
+            with _deaf():
+                futures: dict[Future[str | None], Job] = {pool.submit(_work, job, out): job for job in jobs}
             for future in as_completed(futures):
                 job = futures[future]
                 message = future.result()
@@ -92,15 +92,16 @@ def _work(job: Job, out: Path) -> str | None:
     What cannot be written is no fault of the run: it is raised, and ends the command.
     """
     wall, cpu = time.perf_counter(), time.process_time()
-    path = error_file(out, job)
+    path, records = error_file(out, job), Records(out / "records")
     try:
         result = experiment(job.experiment).run(job.config)
+        spent = time.perf_counter() - wall, time.process_time() - cpu
+        text = records.encode(Record(job.experiment, job.config, result, versions(), *spent))
     except Exception as error:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{job}\n\n{traceback.format_exc()}")
         return f"{type(error).__name__}: {error}"
-    spent = time.perf_counter() - wall, time.process_time() - cpu
-    Records(out / "records").write(Record(job.experiment, job.config, result, versions(), *spent))
+    records.write_text(job.experiment, job.config, text)
     path.unlink(missing_ok=True)
     return None
 
