@@ -12,6 +12,7 @@ try:
 except ImportError:
     raise SystemExit("The command varmix needs an extra: pip install 'varmix[experiments]'") from None
 
+from varmix.experiments import catalogue
 from varmix.refusal import Refusal
 
 DataAction = Literal["list", "fetch", "check"]
@@ -29,7 +30,10 @@ plain = Console(markup=False, highlight=False, soft_wrap=True)  # lines as they 
 
 @app.command()
 def reproduce(
-    experiments: Annotated[list[str] | None, typer.Argument(help="Which ones; all that can run here if none.")] = None,
+    experiments: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Which of {', '.join(catalogue.names())}; all that can run here if none."),
+    ] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="All runs, or a few of them.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes to run on.")] = os.cpu_count() or 1,
     out: Annotated[Path | None, typer.Option(help="Folder for the results (results/quick or results/full).")] = None,
