@@ -157,8 +157,8 @@ def _looks(iterations: int) -> IntArray:
 
 
 def seconds(config: Config) -> float:
-    """About 35 us an iteration, half of that without sets; 110 us with a PyTorch step."""
+    """About 35 us an iteration, half of that without sets; 330 us with a PyTorch step."""
     each = 18e-6 if config["arm"] in ("reshuffling", "importance by point") else 35e-6
     if config["part"] == "timed":
-        return float(config["iterations"] * 120e-6 + 1)
+        return float(config["iterations"] * 330e-6 + 1)
     return float(config["iterations"] * each * (0.8 * len(config["paces"]) if "paces" in config else 1.0))
