@@ -205,14 +205,17 @@ def _level(level: int, ratio: Interval, misses: tuple[int, int], seeds: int) -> 
 
 
 def _fair_verdict(ratios: dict[int, Interval], misses: dict[int, tuple[int, int]]) -> Verdict:
-    """A speed-up of 1.3 to 1 %, surely above one, not bought with more failures; in part if another level is lost."""
+    """Ask for a speed-up of 1.3 to 1 %, surely above one; in part if more runs miss it or another level is lost.
+
+    The median counts what was missed as infinitely late in any case.
+    """
     main, (theirs, mine) = ratios[1], misses[1]
-    if main.high < 1.3 or mine > theirs:
+    if main.high < 1.3:
         return "does not hold"
     if not (main.value >= 1.3 and main.low > 1.0):
         return "too few runs"
     lost = any(ratio.high < 1.0 for ratio in ratios.values())
-    return "holds in part" if lost else "holds"
+    return "holds in part" if lost or mine > theirs else "holds"
 
 
 def _moments_claim(fair: Fair, means: str) -> Claim:
