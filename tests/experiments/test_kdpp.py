@@ -4,16 +4,9 @@ import numpy as np
 import pytest
 
 from varmix.experiments.kdpp import protocol
-from varmix.experiments.kdpp.findings import (
-    Fair,
-    _effect,
-    _fair_verdict,
-    _level,
-    _printed_verdict,
-    _until_final,
-    _when,
-    findings,
-)
+from varmix.experiments.kdpp.fair import Fair, fair_verdict, level_text
+from varmix.experiments.kdpp.findings import findings
+from varmix.experiments.kdpp.printed import effect, until_final, verdict, when
 from varmix.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PACES, PRINTED, best_paces, plan, run, then
 from varmix.experiments.kdpp.regression import ARMS, LEVELS, MEANS, batch_gradients, descend, make_regression, sustained
 from varmix.experiments.records import Record
@@ -215,10 +208,10 @@ def test_the_fair_verdict_follows_the_numbers_and_the_misses(speed_up, missed, v
 
 def test_a_level_that_is_lost_makes_a_claim_hold_in_part_and_misses_are_told():
     clear, lost = Interval(2, 1.5, 3), Interval(0, 0, 0.5)
-    assert _fair_verdict({0: clear, 1: clear}, {0: (0, 0), 1: (0, 0)}) == "holds"
-    assert _fair_verdict({1: clear, 2: lost}, {1: (0, 0), 2: (3, 9)}) == "holds in part"
-    assert _fair_verdict({1: Interval(2, 0.9, 3)}, {1: (0, 0)}) == "too few runs"
-    assert _level(2, lost, (3, 9), 10) == "0 [0, 0.5] to 0.3 % (missed by 3 uniform and 9 VRM runs of 10)"
+    assert fair_verdict({0: clear, 1: clear}, {0: (0, 0), 1: (0, 0)}) == "holds"
+    assert fair_verdict({1: clear, 2: lost}, {1: (0, 0), 2: (3, 9)}) == "holds in part"
+    assert fair_verdict({1: Interval(2, 0.9, 3)}, {1: (0, 0)}) == "too few runs"
+    assert level_text(2, lost, (3, 9), 10) == "0 [0, 0.5] to 0.3 % (missed by 3 uniform and 9 VRM runs of 10)"
 
 
 def test_few_runs_or_none_decide_nothing():
@@ -255,14 +248,14 @@ def test_the_printed_verdict_depends_on_what_came_out():
         Interval(0.5, 0.4, 0.6),
         Interval(1.1, 1.05, 1.2),
     )
-    assert _printed_verdict(clear, none) == "holds in part"
-    assert _printed_verdict(clear, clear) == "holds"
-    assert _printed_verdict(small, small) == "holds in part"
-    assert _printed_verdict(none, none) == "too few runs"
-    assert _printed_verdict(worse, none) == "does not hold"
-    assert "no clear difference" in _effect(clear, clear, clear)
-    assert "longer step" not in _effect(clear, none, none)
-    assert "longer step" in _effect(clear, none, clear)
+    assert verdict(clear, none) == "holds in part"
+    assert verdict(clear, clear) == "holds"
+    assert verdict(small, small) == "holds in part"
+    assert verdict(none, none) == "too few runs"
+    assert verdict(worse, none) == "does not hold"
+    assert "no clear difference" in effect(clear, clear, clear)
+    assert "longer step" not in effect(clear, none, none)
+    assert "longer step" in effect(clear, none, clear)
 
 
 def looked(errors, t=(1.0, 10.0, 100.0, 500.0), seed=0):
@@ -271,16 +264,16 @@ def looked(errors, t=(1.0, 10.0, 100.0, 500.0), seed=0):
 
 @pytest.mark.parametrize(("level", "expected"), [(0.05, 20), (1 / 300, 300), (1 / 700, 700)])
 def test_when_an_error_falls_to_a_level_follows_a_power_law_within_and_beyond_the_looks(level, expected):
-    assert _when(looked([1.0, 0.1, 0.01, 0.002]), level) == pytest.approx(expected)
+    assert when(looked([1.0, 0.1, 0.01, 0.002]), level) == pytest.approx(expected)
 
 
 def test_a_run_that_levels_off_above_or_diverges_never_gets_there():
-    assert _when(looked([1.0, 0.5, 0.3, 0.3]), 0.1) is None
-    assert _when(looked([1.0, 0.5, 2.0, None]), 0.1) is None
+    assert when(looked([1.0, 0.5, 0.3, 0.3]), 0.1) is None
+    assert when(looked([1.0, 0.5, 2.0, None]), 0.1) is None
     base = [made("printed", "uniform", s, 1e-4, {"iterations": [1, 2], "excess": [1.0, 0.1]}) for s in range(10)]
-    never = _until_final(base, [looked([1.0, 0.5, 0.3, 0.3], seed=s) for s in range(10)])
+    never = until_final(base, [looked([1.0, 0.5, 0.3, 0.3], seed=s) for s in range(10)])
     assert (never.value, never.high) == (0, 0)
-    assert _printed_verdict(never, never) == "does not hold"
+    assert verdict(never, never) == "does not hold"
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.5, "does not hold"), (2.0, "holds")])
