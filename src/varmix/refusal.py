@@ -1,11 +1,27 @@
 """Refusal: something that cannot be done, told in one line."""
 
 import os
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 
 class Refusal(Exception):  # noqa: N818 - not an error of the program
     """What was asked, why it cannot be done, and what to do: the command prints it and ends."""
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> Refusal:
+    """Give the refusal for a name that is none of those known, with the one that was probably meant.
+
+    Examples
+    --------
+    >>> print(unknown("fruit", "aple", ["apple", "pear"]))
+    Unknown fruit 'aple': choose from apple, pear. Did you mean apple?
+    """
+    names = list(known)
+    close = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return Refusal(f"Unknown {what} {name!r}: choose from {', '.join(names)}.{hint}")
 
 
 def make_writable(folder: Path) -> None:

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from rich.console import Console
 
 from varmix.benchmarks import bias, core, sets
 from varmix.benchmarks.peers import DPPY, TORCH, Peer
-from varmix.refusal import Refusal
+from varmix.refusal import unknown
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,5 @@ def names() -> tuple[str, ...]:
 def benchmark(name: str) -> Benchmark:
     """Give a benchmark."""
     if name not in ENTRIES:
-        close = get_close_matches(name, ENTRIES, n=1)
-        hint = f" Did you mean {close[0]}?" if close else ""
-        raise Refusal(f"Unknown benchmark {name!r}: choose from {', '.join(ENTRIES)}.{hint}")
+        raise unknown("benchmark", name, ENTRIES)
     return ENTRIES[name]

@@ -1,12 +1,11 @@
 """Catalogue: the experiments by name, and what each needs, known without importing them."""
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 
 from varmix.experiments.experiment import Experiment
-from varmix.refusal import Refusal
+from varmix.refusal import unknown
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,7 @@ def names() -> tuple[str, ...]:
 def entry(name: str) -> Entry:
     """Give what is known about an experiment without importing it."""
     if name not in ENTRIES:
-        close = get_close_matches(name, ENTRIES, n=1)
-        hint = f" Did you mean {close[0]}?" if close else ""
-        raise Refusal(f"Unknown experiment {name!r}: choose from {', '.join(ENTRIES)}.{hint}")
+        raise unknown("experiment", name, ENTRIES)
     return ENTRIES[name]
 
 

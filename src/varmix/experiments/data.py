@@ -6,7 +6,7 @@ from typing import Literal
 from rich.console import Console
 
 from varmix import datasets
-from varmix.refusal import Refusal
+from varmix.refusal import Refusal, unknown
 
 
 def perform(action: Literal["list", "fetch", "check"], names: Sequence[str], console: Console) -> int:
@@ -16,7 +16,7 @@ def perform(action: Literal["list", "fetch", "check"], names: Sequence[str], con
     """
     for name in names:
         if name not in datasets.SETS:
-            raise Refusal(f"Unknown data set {name!r}: choose from {', '.join(datasets.names())}.")
+            raise unknown("data set", name, datasets.names())
     try:
         if action == "list":
             lines = datasets.describe().splitlines()
