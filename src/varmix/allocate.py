@@ -8,7 +8,7 @@ Under `stratified` and `systematic` the slots of a batch are ordered by lane and
 mixture: take means over whole batches.
 """
 
-from typing import Protocol
+from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 
@@ -29,6 +29,37 @@ class Allocation(Protocol):
         ...
 
 
+@runtime_checkable
+class InBatches(Protocol):
+    """An allocation that serves several batches in one call; others are asked batch by batch."""
+
+    def assign_batches(
+        self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
+    ) -> tuple[IntArray, FloatArray]:
+        """Give the lanes of `batches` batches of `m` slots, one behind the other, and the next state."""
+        ...
+
+
+def assign_batches(
+    allocation: Allocation, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
+) -> tuple[IntArray, FloatArray]:
+    """Give the lanes of several batches, one behind the other: by the law of as many calls of `assign`.
+
+    Examples
+    --------
+    >>> lanes, _ = assign_batches(stratified, np.empty(0), np.array([0.5, 0.5]), 2, 3, Uniforms(0))
+    >>> lanes.tolist()
+    [0, 1, 0, 1, 0, 1]
+    """
+    if isinstance(allocation, InBatches):
+        return allocation.assign_batches(state, shares, m, batches, uniforms)
+    lanes = []
+    for _ in range(batches):
+        batch, state = allocation.assign(state, shares, m, uniforms)
+        lanes.append(batch)
+    return np.concatenate(lanes), state
+
+
 class _Stateless:
     def init(self, lanes: int) -> FloatArray:
         """Nothing is kept between batches."""
@@ -38,6 +69,7 @@ class _Stateless:
         return type(self).__name__.lower()
 
 
+@final
 class Independent(_Stateless):
     """Every slot draws its lane on its own, as in the paper."""
 
@@ -47,7 +79,14 @@ class Independent(_Stateless):
         kernels.independent(shares, uniforms.take(m), lanes)
         return lanes, state
 
+    def assign_batches(
+        self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
+    ) -> tuple[IntArray, FloatArray]:
+        """Slots do not know of batches."""
+        return self.assign(state, shares, m * batches, uniforms)
 
+
+@final
 class Stratified(_Stateless):
     """Slot r at (r + U_r) / m of the cumulative shares.  Its variance is never above independent draws."""
 
@@ -57,7 +96,16 @@ class Stratified(_Stateless):
         kernels.spread(shares, uniforms.take(m), lanes)
         return lanes, state
 
+    def assign_batches(
+        self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
+    ) -> tuple[IntArray, FloatArray]:
+        """Spread every batch over the shares, with a uniform for every slot."""
+        lanes = np.empty((batches, m), np.int64)
+        kernels.spread_batches(shares, uniforms.take(m * batches).reshape(batches, m), lanes)
+        return lanes.ravel(), state
 
+
+@final
 class Systematic(_Stateless):
     """Slot r at (r + U) / m with one U.  Usually below stratified, but it can be worse than independent draws."""
 
@@ -67,7 +115,16 @@ class Systematic(_Stateless):
         kernels.spread(shares, uniforms.take(1), lanes)
         return lanes, state
 
+    def assign_batches(
+        self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
+    ) -> tuple[IntArray, FloatArray]:
+        """Spread every batch over the shares, with a uniform of its own."""
+        lanes = np.empty((batches, m), np.int64)
+        kernels.spread_batches(shares, uniforms.take(batches).reshape(batches, 1), lanes)
+        return lanes.ravel(), state
 
+
+@final
 class Shared(_Stateless):
     """One lane for the whole batch, as in the authors' published code: far more variance, for comparison only."""
 
@@ -75,7 +132,16 @@ class Shared(_Stateless):
         """Draw one lane and give it all `m` slots."""
         return np.full(m, kernels.invert(shares, uniforms.take(1)[0]), dtype=np.int64), state
 
+    def assign_batches(
+        self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
+    ) -> tuple[IntArray, FloatArray]:
+        """Draw one lane for every batch."""
+        lanes = np.empty(batches, np.int64)
+        kernels.independent(shares, uniforms.take(batches), lanes)
+        return np.repeat(lanes, m), state
 
+
+@final
 class Carried:
     """Deficit round robin across batches.  With fixed shares no lane is ever served a whole slot more than its due."""
 
@@ -89,6 +155,12 @@ class Carried:
         credit = state.copy()
         kernels.carried(shares, credit, lanes)
         return lanes, credit
+
+    def assign_batches(
+        self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
+    ) -> tuple[IntArray, FloatArray]:
+        """Credits do not know of batches."""
+        return self.assign(state, shares, m * batches, uniforms)
 
     def __repr__(self) -> str:
         return "carried"

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.allocate import Allocation, stratified
+from varmix.allocate import Allocation, assign_batches, stratified
 from varmix.arrays import FloatArray, IntArray, State, as_count, require, restored, same
 from varmix.components.base import Components, Inclusive
 from varmix.draw import Draw, seal
@@ -119,22 +119,38 @@ class Sampler:
         """A copy of the mixture `w` that the next draw is made with."""
         return np.array(self._learned.mixture)
 
-    def draw(self, m: int) -> Draw:
-        """Draw `m` atoms and give the receipt.
+    def draw(self, m: int, batches: int = 1) -> Draw:
+        """Draw `m` atoms, or several batches of `m`, and give the receipt.
+
+        Batches of one receipt are made with the same mixture, by the law of as many draws without an update between
+        them; each is `m` consecutive slots.  The receipt is one round of feedback, with a norm for every slot: a
+        compiled loop can take several minibatches between two updates.
 
         When it fails, the random numbers and the allocation are as before (not so the cursors of a family that draws
         without replacement, if it had drawn already).
+
+        Examples
+        --------
+        >>> from varmix import Groups, vrm
+        >>> sampler = vrm(Groups([0, 0, 0, 1], replacement=False), rng=0)
+        >>> draw = sampler.draw(2, batches=3)
+        >>> draw.indices.reshape(3, 2).shape
+        (3, 2)
+        >>> sampler.update(draw, norms=np.ones(6))
         """
         if type(m) is not int or m < 1:
             m = as_count(m, "m")
+        if type(batches) is not int or batches != 1:
+            batches = as_count(batches, "batches")
+            as_count(m * batches, "m * batches")
         mixture, allocation = self._learned.mixture, self._allocation
         mark = self._uniforms.mark()
         try:
-            if self._shortcut is not None:
+            if self._shortcut is not None and batches == 1:
                 atoms, ratios, density, weights = self._shortcut(mixture, m, self._uniforms)
             else:
-                atoms, ratios, allocation = self._draw_by_lanes(mixture, m)
-                density, weights = np.empty(m), np.empty(m)
+                atoms, ratios, allocation = self._draw_by_lanes(mixture, m, batches)
+                density, weights = np.empty(len(atoms)), np.empty(len(atoms))
                 weigh(ratios, mixture, density, weights)
             if not self._exact:
                 by_point = self._point_density
@@ -146,12 +162,15 @@ class Sampler:
         self._serial += 1
         return seal(atoms, weights, ratios, density, self._serial - 1, self._id)
 
-    def _draw_by_lanes(self, mixture: FloatArray, m: int) -> tuple[IntArray, FloatArray, FloatArray]:
-        shares = self._components.lanes(mixture)
-        lanes, allocation = self._allocate.assign(self._allocation, shares, m, self._uniforms)
+    def _draw_by_lanes(self, mixture: FloatArray, m: int, batches: int) -> tuple[IntArray, FloatArray, FloatArray]:
+        shares, slots = self._components.lanes(mixture), m * batches
+        if batches == 1:
+            lanes, allocation = self._allocate.assign(self._allocation, shares, m, self._uniforms)
+        else:
+            lanes, allocation = assign_batches(self._allocate, self._allocation, shares, m, batches, self._uniforms)
         atoms, ratios = self._components.draw(lanes, self._uniforms)
-        if len(atoms) != m or ratios.shape != (m, len(mixture)):
-            self._refuse_drawn(atoms, ratios, m)
+        if len(atoms) != slots or ratios.shape != (slots, len(mixture)):
+            self._refuse_drawn(atoms, ratios, slots)
         return atoms, ratios, allocation
 
     def _refuse_drawn(self, atoms: IntArray, ratios: FloatArray, m: int) -> NoReturn:

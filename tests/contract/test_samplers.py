@@ -90,6 +90,18 @@ def test_another_process_goes_on_bit_for_bit_with_every_family_and_learner(tmp_p
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_several_batches_in_one_draw_are_one_round_for_every_family(name):
+    sampler, other = (_sampler(ALL[name], rng=5) for _ in range(2))
+    for _ in range(10):
+        draw, again = (each.draw(3, batches=4) for each in (sampler, other))
+        assert len(draw) == 12
+        assert draw.indices.tolist() == again.indices.tolist()
+        assert draw.weights == pytest.approx(1 / (draw.ratios @ sampler.mixture))
+        for each in (sampler, other):
+            each.update(draw if each is sampler else again, _norms(draw))
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_one_seed_gives_one_result(name):
     first, second, other = (_sampler(ALL[name], rng=seed) for seed in (5, 5, 6))
     assert _run(first, 20) == _run(second, 20)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from varmix.kernels.allocate import carried, independent, invert, spread
+from varmix.kernels.allocate import carried, independent, invert, spread, spread_batches
 
 LAST = 1.0 - 2.0**-53  # the largest uniform there is
 
@@ -56,6 +56,16 @@ def test_systematic_inverts_the_same_uniform_in_each_of_m_parts(m):
         shares, uniforms = random_shares(rng, 7), rng.random(1)
         expected = [naive(shares, (r + uniforms[0]) / m) for r in range(m)]
         np.testing.assert_array_equal(assigned(spread, shares, uniforms, m), expected)
+
+
+@pytest.mark.parametrize("common", [False, True])
+@pytest.mark.parametrize(("batches", "m"), [(1, 5), (5, 1), (7, 16)])
+def test_batches_are_spread_one_by_one(batches, m, common):
+    rng = np.random.default_rng([batches, m])
+    shares, uniforms = random_shares(rng, 7), rng.random((batches, 1 if common else m))
+    lanes = np.empty((batches, m), dtype=np.int64)
+    spread_batches(shares, uniforms, lanes)
+    np.testing.assert_array_equal(lanes, [assigned(spread, shares, row, m) for row in uniforms])
 
 
 @settings(max_examples=200, deadline=None)

@@ -336,7 +336,19 @@ def test_batches_need_a_size(m, kind, sampler):
     assert same(sampler.state_dict(), before)
 
 
+@pytest.mark.parametrize(
+    ("batches", "kind"),
+    [(0, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError), (None, TypeError), (2**61, ValueError)],
+)
+def test_draws_need_a_number_of_batches(batches, kind, sampler):
+    before = sampler.state_dict()
+    with pytest.raises(kind, match=r"batches (must be|is too large)"):
+        sampler.draw(2, batches)
+    assert same(sampler.state_dict(), before)
+
+
 def test_numpy_integers_are_numbers(sampler):
+    assert len(sampler.draw(3, np.int64(2))) == 6
     assert len(sampler.draw(np.int32(3))) == 3
 
 

@@ -44,6 +44,13 @@ def spread(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
 
 
 @kernel
+def spread_batches(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
+    """Spread every batch, a row of `lanes`, by its own row of uniforms."""
+    for b in range(lanes.shape[0]):
+        spread(shares, uniforms[b], lanes[b])
+
+
+@kernel
 def carried(shares: FloatArray, credit: FloatArray, lanes: IntArray) -> None:
     """Deficit round robin: each slot adds the shares to the credits; the largest credit is served and pays 1."""
     k = shares.shape[0]
