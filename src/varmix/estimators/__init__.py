@@ -1,0 +1,1 @@
+"""Estimators: what scikit-learn users reach for."""

@@ -1,0 +1,198 @@
+"""Linear: hinge, logistic and squared loss of x.theta, dense or sparse, with compiled inner loops."""
+
+from functools import cached_property
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix.arrays import AnyArray, FloatArray, IntArray, as_real, as_vector
+from varmix.kernels import rows as kernels
+from varmix.kernels.losses import LOSSES, values_and_slopes
+from varmix.kernels.rows import Rows
+from varmix.refusal import unknown
+
+
+class Csr(Protocol):
+    """What is needed of a SciPy CSR matrix."""
+
+    data: AnyArray
+    indices: AnyArray
+    indptr: AnyArray
+
+    @property
+    def format(self) -> str:
+        """The kind of sparse matrix."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of rows and columns."""
+        ...
+
+
+class Linear:
+    """A linear model: loss_i(theta) = cost_i phi(x_i.theta, y_i).
+
+    Parameters
+    ----------
+    X
+        (n, d) array, or a SciPy CSR matrix.  float32 stays float32; theta is float64 either way.
+    y
+        (n,) targets; -1 and 1 for the hinge and the logistic loss.
+    loss
+        "logistic", "hinge" or "squared" (half of the squared error).
+    l2
+        Weight of the penalty l2/2 |theta|^2.
+    intercept
+        Whether theta has one more entry, for a constant that is not penalised.
+    costs
+        (n,) factors of the losses, one everywhere unless told: sample weights.
+
+    Examples
+    --------
+    >>> problem = Linear([[1.0, 0.0], [0.0, 2.0]], [1.0, -1.0], loss="hinge")
+    >>> problem.losses(np.zeros(2), np.array([0, 1])).tolist()
+    [1.0, 1.0]
+    >>> problem.gradients(np.zeros(2), np.array([0, 1])).tolist()
+    [[-1.0, 0.0], [0.0, 2.0]]
+    >>> problem.norms(np.zeros(2), np.array([0, 1])).tolist()
+    [1.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        X: ArrayLike | Csr,
+        y: ArrayLike,
+        *,
+        loss: str = "logistic",
+        l2: float = 0.0,
+        intercept: bool = False,
+        costs: ArrayLike | None = None,
+    ) -> None:
+        if loss not in LOSSES:
+            raise ValueError(str(unknown("loss", loss, LOSSES)))
+        self.rows, (self.n, self.features) = as_rows(X)
+        self.y = as_vector(y, "y", self.n)
+        if loss != "squared" and not np.isin(self.y, (-1.0, 1.0)).all():
+            raise ValueError(f"The {loss} loss needs labels -1 and 1; y holds {np.unique(self.y)[:5].tolist()}.")
+        if not (np.isfinite(l2) and l2 >= 0):
+            raise ValueError(f"l2 must be a finite number of at least 0, got {l2!r}.")
+        self.loss, self.l2, self.intercept = loss, float(l2), bool(intercept)
+        self.costs = np.empty(0) if costs is None else as_vector(costs, "costs", self.n)
+        if self.costs.min(initial=0.0) < 0:
+            raise ValueError(f"costs must not be negative; the least is {self.costs.min():.3g}.")
+        self.dim = self.features + self.intercept
+        self.code = LOSSES.index(loss)
+
+    @cached_property
+    def lengths(self) -> FloatArray:
+        """Lengths of the rows, the constant included."""
+        out = np.empty(self.n)
+        kernels.lengths(self.rows, float(self.intercept), out)
+        return out
+
+    @cached_property
+    def lipschitz(self) -> FloatArray:
+        """How fast the gradient of every point can change (the hinge: how long it can be); penalty included."""
+        curvature = {"squared": 1.0, "logistic": 0.25, "hinge": 0.0}[self.loss]
+        bounds = curvature * self.lengths**2 + self.l2 if curvature else self.lengths
+        return bounds * self.costs if len(self.costs) else bounds
+
+    def margins(self, theta: FloatArray, points: IntArray | None = None) -> FloatArray:
+        """Give x.theta of these points, or of all."""
+        out = np.empty(self.n if points is None else len(points))
+        if points is None:
+            kernels.products(self.rows, theta[: self.features], out)
+        else:
+            kernels.some_products(self.rows, points, theta[: self.features], out)
+        return out + theta[-1] if self.intercept else out
+
+    def losses(self, theta: FloatArray, points: IntArray | None = None) -> FloatArray:
+        """Give the losses of these points, or of all."""
+        return self._losses_and_slopes(theta, points)[0]
+
+    def slopes(self, theta: FloatArray, points: IntArray | None = None) -> FloatArray:
+        """Give the derivatives of these losses (or of all) in their margins."""
+        return self._losses_and_slopes(theta, points)[1]
+
+    def _losses_and_slopes(self, theta: FloatArray, points: IntArray | None) -> tuple[FloatArray, FloatArray]:
+        z = self.margins(theta, points)
+        chosen: Any = slice(None) if points is None else points
+        values, slopes = np.empty(len(z)), np.empty(len(z))
+        values_and_slopes(self.code, z, self.y[chosen], values, slopes)
+        if len(self.costs):
+            values, slopes = values * self.costs[chosen], slopes * self.costs[chosen]
+        return values, slopes
+
+    def gradients(self, theta: FloatArray, points: IntArray) -> FloatArray:
+        """Give the gradients of these points' losses, dense."""
+        out, slopes = np.zeros((len(points), self.dim)), self.slopes(theta, points)
+        kernels.scaled_rows(self.rows, points, slopes, out)  # the rows end before the intercept
+        if self.intercept:
+            out[:, -1] = slopes
+        return out
+
+    def full_gradient(self, theta: FloatArray) -> FloatArray:
+        """Give the gradient of F."""
+        out, slopes = self.penalty(theta), self.slopes(theta) / self.n
+        kernels.combine(self.rows, slopes, out)
+        if self.intercept:
+            out[-1] += slopes.sum()
+        return out
+
+    def norms(self, theta: FloatArray, points: IntArray) -> FloatArray:
+        """Give the lengths of these gradients."""
+        return np.asarray(np.abs(self.slopes(theta, points)) * self.lengths[points])
+
+    def penalty(self, theta: FloatArray) -> FloatArray:
+        """Give l2 theta; the intercept is free."""
+        out = self.l2 * theta
+        if self.intercept:
+            out[-1] = 0.0
+        return out
+
+    def objective(self, theta: FloatArray) -> float:
+        """Give the mean loss and the penalty."""
+        weights = theta[: self.features]
+        return float(self.losses(theta).mean() + 0.5 * self.l2 * (weights @ weights))
+
+    def accuracy(self, theta: FloatArray) -> float | None:
+        """Give the share of points on the right side; None for the squared loss."""
+        if self.loss == "squared":
+            return None
+        return float(np.mean(np.sign(self.margins(theta)) == self.y))
+
+    def __repr__(self) -> str:
+        kind = "csr" if len(self.rows.indptr) else "dense"
+        return f"Linear(n={self.n}, d={self.features}, {kind}, loss={self.loss!r}, l2={self.l2:g})"
+
+
+def as_rows(X: ArrayLike | Csr) -> tuple[Rows, tuple[int, int]]:
+    """Give a matrix as kernels take it, and its shape; what is contiguous and floating already is not copied."""
+    nothing: AnyArray = np.empty(0, dtype=np.int32)
+    if is_sparse(X):
+        sparse = cast(Csr, X)
+        if sparse.format != "csr":
+            raise TypeError(f"A sparse X must be CSR, got {sparse.format}. Use X.tocsr().")
+        data = _floating(sparse.data)
+        dense = np.empty((0, 0), dtype=data.dtype)
+        rows, shape = Rows(dense, data, sparse.indices, sparse.indptr), sparse.shape
+    else:
+        dense = _floating(as_real(cast(ArrayLike, X), "X"))
+        rows, shape = Rows(dense, np.empty(0, dtype=dense.dtype), nothing, nothing), dense.shape
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(f"X must be (n, d) with at least one row and one column, got shape {shape}.")
+    if not (np.isfinite(rows.dense).all() and np.isfinite(rows.data).all()):
+        raise ValueError("X must be finite. Drop or fill the rows with missing or infinite values.")
+    return rows, (shape[0], shape[1])
+
+
+def is_sparse(X: object) -> bool:
+    """Whether this is a sparse matrix of SciPy, which need not be installed to ask."""
+    return hasattr(X, "format") and hasattr(X, "nnz")
+
+
+def _floating(array: AnyArray) -> AnyArray:
+    kept = array.dtype in (np.float32, np.float64)
+    return np.ascontiguousarray(array, dtype=array.dtype if kept else np.float64)

@@ -1,0 +1,221 @@
+"""The loop that all solvers over points share: draw, step, give feedback, look.
+
+A method (SGD, SAGA, ...) steps over some batches; which points they hold, with what weights, only the sampler decides.
+"""
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Protocol, Required, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix.arrays import FloatArray, IntArray, as_count, as_positive, as_vector
+from varmix.meter import GainMeter
+from varmix.sampler import Sampler
+from varmix.solvers.problem import Problem
+from varmix.solvers.progress import Progress
+from varmix.solvers.steps import Schedule, as_schedule
+from varmix.solvers.trace import Result, Stopped, Trace
+from varmix.spaces import Points
+
+# Draws made with one mixture in a compiled loop: a small part of those so far, as there is most to learn at first, up
+# to a number beside which the calls around the loop cost little.
+PART, MOST = 1 / 64, 1024
+DIVERGED = 1e100  # a norm beyond which nothing can be saved
+
+
+class Method(Protocol):
+    """What is particular to a solver."""
+
+    theta: FloatArray
+    compiled: bool
+
+    def begin_epoch(self, epoch: int) -> int:
+        """Do what is due before epoch 1, 2, ...; give how many gradients of points that took."""
+        ...
+
+    def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
+        """Take one step per entry of `steps`, over consecutive batches.
+
+        Give the norms that the sampler is to learn from, and the weighted sum of the losses.
+        """
+        ...
+
+
+class Options(TypedDict, total=False):
+    """What every solver takes; see `optimise`."""
+
+    step: Required[float | Schedule]
+    epochs: int
+    batch: int
+    tol: float | None
+    patience: int
+    looks: int
+    ahead: int | None
+    progress: bool
+    callback: Callable[[FloatArray, Trace], None] | None
+
+
+def optimise(
+    problem: Problem,
+    sampler: Sampler,
+    method: Method,
+    *,
+    epochs: int = 10,
+    batch: int = 32,
+    step: float | Schedule,
+    tol: float | None = None,
+    patience: int = 5,
+    looks: int = 1,
+    ahead: int | None = None,
+    progress: bool = False,
+    callback: Callable[[FloatArray, Trace], None] | None = None,
+) -> Result:
+    """Run a method; the parameters are those of every solver.
+
+    Parameters
+    ----------
+    problem
+        What to minimise.
+    sampler
+        Where the points come from, over `Points(problem.n)`.
+    epochs
+        Passes; each has as many draws as there are points.
+    batch
+        Points in a batch.
+    step
+        A number, a schedule of `varmix.solvers.steps`, or any function of (t, total).
+    tol
+        Stop when the mean loss of an epoch, as drawn, was not lower by `tol` than the best for `patience` epochs.
+    patience
+        See `tol`.
+    looks
+        Looks per epoch at the objective, from all points; 0 for none.
+    ahead
+        Batches drawn with one mixture before their feedback is given.  None lets a compiled loop run further ahead as
+        it goes on, and plain functions not at all.
+    progress
+        Whether to show a bar.
+    callback
+        Called after every look, with theta and the trace.
+    """
+    check_space(sampler, problem.n, "points")
+    run = Run(problem, sampler, method)
+    run.epochs, run.batch, run.schedule = as_count(epochs, "epochs"), as_count(batch, "batch"), as_schedule(step)
+    run.looks, run.callback = as_count(looks, "looks", least=0), callback
+    run.ahead = None if ahead is None else as_count(ahead, "ahead")
+    return run.go(None if tol is None else as_positive(tol, "tol"), as_count(patience, "patience"), progress)
+
+
+def check_space(sampler: Sampler, n: int, what: str) -> None:
+    """Refuse a sampler that draws something else, or from another number of it."""
+    space = sampler.components.space
+    if not isinstance(space, Points) or space.n != n:
+        raise ValueError(f"The problem has {n} {what}, but the sampler draws from {space}. Build it over Points({n}).")
+    if space.target is not None:
+        raise ValueError(
+            "Solvers minimise the plain mean, and this sampler is unbiased for another target. Give the wanted "
+            "proportions to the problem instead, as costs of the points."
+        )
+
+
+def starting_point(start: ArrayLike | None, dim: int) -> FloatArray:
+    """Give a copy of the starting point, or zeros."""
+    return np.zeros(dim) if start is None else as_vector(start, "start", dim).copy()
+
+
+class Run:
+    """A run, as far as it has come."""
+
+    epochs: int
+    batch: int
+    schedule: Schedule
+    looks: int
+    ahead: int | None
+    callback: Callable[[FloatArray, Trace], None] | None
+
+    def __init__(self, problem: Problem, sampler: Sampler, method: Method) -> None:
+        self.problem, self.sampler, self.method = problem, sampler, method
+        self.done = 0  # batches
+        self.evaluations = 0
+        self.seconds = 0.0
+        self.trace = Trace()
+        self.meter = GainMeter(reshuffled=not getattr(sampler.components, "replacement", True))
+
+    def go(self, tol: float | None, patience: int, progress: bool) -> Result:
+        """Run all epochs, or until the tolerance is reached."""
+        best, waited = np.inf, 0
+        with Progress(self.epochs, progress) as bar:
+            if self.looks:
+                self._look()
+            for epoch in range(1, self.epochs + 1):
+                loss = self._epoch(epoch)
+                bar.advance(f"loss {loss:.4g}")
+                if not np.isfinite(loss):
+                    return self._result("diverged", epoch)
+                if tol is not None:
+                    waited = waited + 1 if loss > best - tol else 0
+                    best = min(best, loss)
+                    if waited >= patience:
+                        return self._result("tolerance", epoch)
+        return self._result("epochs", self.epochs)
+
+    def _epoch(self, epoch: int) -> float:
+        """Run an epoch; give the mean loss as drawn, infinity if it diverged."""
+        begun = perf_counter()
+        self.evaluations += self.method.begin_epoch(epoch)
+        self.seconds += perf_counter() - begun
+        first, last = self.done, -(-epoch * self.problem.n // self.batch)
+        total = 0.0
+        for stop in np.linspace(first, last, max(self.looks, 1) + 1)[1:].round().astype(int).tolist():
+            while self.done < stop:
+                begun = perf_counter()
+                total += self._round(min(self._count(), stop - self.done))
+                self.seconds += perf_counter() - begun
+                if not np.isfinite(total):
+                    return np.inf
+            if self.looks:
+                self._look()
+        begun = perf_counter()
+        self.sampler.end_epoch()
+        self.seconds += perf_counter() - begun
+        return total / max((last - first) * self.batch, 1)
+
+    def _count(self) -> int:
+        """Give how many batches to draw with the present mixture."""
+        if self.ahead is not None:
+            return self.ahead
+        return max(int(min(PART * self.done, MOST / self.batch)), 1) if self.method.compiled else 1
+
+    def _round(self, count: int) -> float:
+        """Draw some batches, step over them, give their feedback; give the sum of their losses."""
+        draw = self.sampler.draw(self.batch, count)
+        t = np.arange(self.done + 1.0, self.done + count + 1.0)
+        steps = np.asarray(self.schedule(t, self._total), dtype=np.float64)
+        norms, loss = self.method.run(draw.indices, draw.weights, steps)
+        self.done += count
+        self.evaluations += len(draw)
+        if not norms.max() < DIVERGED:  # also when it is not a number
+            return np.inf
+        self.meter.update(draw, norms)
+        self.sampler.update(draw, norms)
+        return loss
+
+    @property
+    def _total(self) -> int:
+        return -(-self.epochs * self.problem.n // self.batch)
+
+    def _look(self) -> None:
+        trace, theta = self.trace, self.method.theta
+        accuracy = getattr(self.problem, "accuracy", None)
+        trace.evaluations.append(self.evaluations)
+        trace.seconds.append(self.seconds)
+        trace.losses.append(self.problem.objective(theta))
+        trace.accuracies.append(None if accuracy is None else accuracy(theta))
+        trace.gains.append(self.meter.gain.value)
+        if self.callback is not None:
+            self.callback(theta, trace)
+
+    def _result(self, stopped: Stopped, epoch: int) -> Result:
+        return Result(self.method.theta, self.trace, self.meter, stopped, epoch)
