@@ -76,8 +76,15 @@ REFUSED = {
     "cursors under an uneven target": (
         lambda: Groups([0, 0, 1], target=[1, 2, 1], replacement=False),
         ValueError,
-        "constant inside each group",
+        "Without replacement the target must be constant inside each group; .* Use replacement=True",
     ),
+    "refresh under an uneven target": (
+        lambda: Groups([0, 0, 1], target=[1, 2, 1], refresh="cross"),
+        ValueError,
+        "With refresh the target must be constant inside each group; .* Use refresh=None",
+    ),
+    "an unknown refresh": (lambda: Groups([0, 1], refresh="often"), ValueError, "None or 'cross', got 'often'"),
+    "refresh true": (lambda: Groups([0, 1], refresh=True), ValueError, "None or 'cross', got True"),
     # distances
     "nan in X": (lambda: Distances([[0.0], [NAN]], [[0.0]]), ValueError, "row 1 is not"),
     "complex X": (lambda: Distances([[1j]], [[0.0]]), TypeError, "real numbers"),
