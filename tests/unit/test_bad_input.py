@@ -155,6 +155,7 @@ REFUSED = {
     "half a window": (lambda: Leader(window=2.5), TypeError, "whole number"),
     "shares of another number": (lambda: Neyman([0.5, 0.5]).init(5), ValueError, "2 masses fit 3 components"),
     "shares beyond one": (lambda: Neyman([0.5, 0.6]), ValueError, "sum 1.1"),
+    "a class for masses": (lambda: Neyman(Groups), TypeError, "masses must be real numbers"),
     "no components to fix": (lambda: Fixed().init(0), ValueError, "k must be at least 1"),
     "gamma beyond floats": (lambda: OGD(gamma=10**400), ValueError, "too large"),
     "gamma true": (lambda: OGD(gamma=np.True_), TypeError, "must be a number"),
