@@ -6,8 +6,12 @@
     sampler.update(draw, gradient_norms)
 
 Ways of filling a batch are in `varmix.allocate`, of weighting it in `varmix.reweight`, the best mixture in hindsight in
-`varmix.hindsight`, the theorems' settings in `varmix.theory`, the contract suites in `varmix.testing`.
+`varmix.hindsight`, the theorems' settings in `varmix.theory`, the contract suites in `varmix.testing`, scikit-learn
+estimators in `varmix.estimators`.  `varmix.auto(X, y)` finds groups in data; it needs scikit-learn, which is imported
+when it is first used.
 """
+
+from typing import TYPE_CHECKING
 
 from varmix import allocate, hindsight, reweight, theory
 from varmix.checkpoint import load, save
@@ -20,6 +24,9 @@ from varmix.presets import importance, uniform, vrm
 from varmix.sampler import Sampler
 from varmix.simplex import RestrictedSimplex
 from varmix.spaces import Points, Subsets
+
+if TYPE_CHECKING:
+    from varmix.estimators.auto import auto as auto
 
 __version__ = "0.1.0"
 
@@ -54,3 +61,11 @@ __all__ = [
     "vrm",
     "with_uniform",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "auto":  # not in __all__, so that `from varmix import *` works without scikit-learn
+        from varmix.estimators.auto import auto
+
+        return auto
+    raise AttributeError(f"module 'varmix' has no attribute {name!r}")
