@@ -84,6 +84,8 @@ FAMILIES = {
     "groups, smoothed": lambda: with_uniform(Groups(LABELS, smoothing=0.2)),
     "groups, target": lambda: with_uniform(Groups(LABELS, target=TARGET)),
     "groups, smoothed, target": lambda: Groups(LABELS, smoothing=0.3, target=TARGET),
+    "groups, cross": lambda: with_uniform(Groups(LABELS, refresh="cross")),
+    "groups, smoothed, cross, sources": lambda: Groups(LABELS, smoothing=0.2, target=SOURCES, refresh="cross"),
     "groups, sources": lambda: with_uniform(Groups(LABELS, target=SOURCES)),
     "distances": lambda: with_uniform(Distances(features(), features()[:3])),
     "distances, target": lambda: with_uniform(Distances(features(), features()[:3], target=TARGET)),
@@ -119,6 +121,8 @@ RESHUFFLED = {
     "reshuffled": lambda: with_uniform(Groups(LABELS, replacement=False)),
     "reshuffled, bare": lambda: Groups(LABELS, replacement=False),
     "reshuffled, sources": lambda: with_uniform(Groups(LABELS, replacement=False, target=SOURCES)),
+    "reshuffled, cross": lambda: with_uniform(Groups(LABELS, replacement=False, refresh="cross")),
+    "reshuffled, cross, bare": lambda: Groups(LABELS, replacement=False, refresh="cross"),
 }
 
 LEARNERS = {

@@ -28,7 +28,9 @@ def _sampler(make, rng):
 
 def _run(sampler, rounds, m=6):
     seen = []
-    for _ in range(rounds):
+    for i in range(rounds):
+        if i % 12 == 11:
+            sampler.end_epoch()
         draw = sampler.draw(m)
         sampler.update(draw, _norms(draw))
         seen.append((draw.indices.tolist(), draw.weights.tolist(), sampler.mixture.tolist()))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers import quadratic_program, random_mixture, random_ratios
-from varmix.kernels.learners import barrier_newton, leader
+from varmix.kernels.learners import barrier_newton, leader, neyman
 
 BETA, EPS, GAMMA = 0.25, 3.0, 0.1
 
@@ -100,6 +100,59 @@ def test_leader_lets_no_component_die():
 def test_leader_stays_where_there_is_no_loss():
     w = np.array([0.2, 0.3, 0.5])
     np.testing.assert_array_equal(follow(np.ones((4, 3)), np.zeros(4), w), w)
+
+
+def allocate(ratios, norms, masses, state, decay=0.9):
+    mixture, squares, counts = (np.array(part) for part in state)
+    neyman(ratios, norms, masses, state[0], GAMMA, decay, squares, counts, mixture)
+    return mixture, squares, counts
+
+
+def plain_neyman(ratios, norms, masses, state, decay=0.9):
+    """The docstring of Neyman, row by row."""
+    mixture, squares, counts = (np.array(part) for part in state)
+    for row, norm in zip(ratios, norms, strict=True):
+        group = np.argmax(row[:-1])
+        squares[group] = decay * squares[group] + norm**2
+        counts[group] = decay * counts[group] + 1.0
+    seen = counts > 0
+    means = np.divide(squares, counts, out=np.zeros_like(squares), where=seen)
+    means[~seen] = (masses * means)[seen].sum() / masses[seen].sum()
+    wanted = masses * np.sqrt(means)
+    if wanted.sum() > 0:
+        mixture = np.append((1 - GAMMA) * wanted / wanted.sum(), GAMMA)
+    return mixture, squares, counts
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize(("m", "groups"), [(1, 1), (1, 5), (7, 5), (64, 20)])
+def test_neyman_is_its_definition(m, groups, smoothing):
+    rng = np.random.default_rng([m, groups])
+    masses = rng.dirichlet(np.ones(groups))
+    state = np.append((1 - GAMMA) * masses, GAMMA), np.zeros(groups), np.zeros(groups)
+    expected = state
+    for i in range(30):
+        rows = np.full((m, groups + 1), smoothing)
+        group = rng.integers(groups, size=m)
+        rows[np.arange(m), group] = (1 - smoothing) / masses[group] + smoothing
+        rows[:, -1] = 1.0
+        norms = rng.gamma(0.5, size=m) * (i != 3)
+        state, expected = allocate(rows, norms, masses, state), plain_neyman(rows, norms, masses, expected)
+        for mine, theirs in zip(state, expected, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-14)
+
+
+def test_neyman_takes_the_first_of_equal_ratios_and_stays_where_there_is_no_loss():
+    masses, start = np.array([0.5, 0.5]), (np.array([0.2, 0.7, 0.1]), np.zeros(2), np.zeros(2))
+    mixture, squares, counts = allocate(np.ones((4, 3)), np.zeros(4), masses, start, decay=1.0)
+    np.testing.assert_array_equal(mixture, start[0])
+    assert (squares.tolist(), counts.tolist()) == ([0.0, 0.0], [4.0, 0.0])
+
+
+def test_neyman_stays_where_only_groups_without_mass_were_seen():
+    masses, start = np.array([0.0, 1.0]), (np.array([0.0, 0.9, 0.1]), np.zeros(2), np.zeros(2))
+    mixture, *_ = allocate(np.array([[2.0, 0.0, 1.0]]), np.ones(1), masses, start)
+    np.testing.assert_array_equal(mixture, start[0])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e308])

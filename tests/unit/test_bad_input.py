@@ -76,8 +76,15 @@ REFUSED = {
     "cursors under an uneven target": (
         lambda: Groups([0, 0, 1], target=[1, 2, 1], replacement=False),
         ValueError,
-        "constant inside each group",
+        "Without replacement the target must be constant inside each group; .* Use replacement=True",
     ),
+    "refresh under an uneven target": (
+        lambda: Groups([0, 0, 1], target=[1, 2, 1], refresh="cross"),
+        ValueError,
+        "With refresh the target must be constant inside each group; .* Use refresh=None",
+    ),
+    "an unknown refresh": (lambda: Groups([0, 1], refresh="often"), ValueError, "None or 'cross', got 'often'"),
+    "refresh true": (lambda: Groups([0, 1], refresh=True), ValueError, "None or 'cross', got True"),
     # distances
     "nan in X": (lambda: Distances([[0.0], [NAN]], [[0.0]]), ValueError, "row 1 is not"),
     "complex X": (lambda: Distances([[1j]], [[0.0]]), TypeError, "real numbers"),
@@ -148,6 +155,7 @@ REFUSED = {
     "half a window": (lambda: Leader(window=2.5), TypeError, "whole number"),
     "shares of another number": (lambda: Neyman([0.5, 0.5]).init(5), ValueError, "2 masses fit 3 components"),
     "shares beyond one": (lambda: Neyman([0.5, 0.6]), ValueError, "sum 1.1"),
+    "a class for masses": (lambda: Neyman(Groups), TypeError, "masses must be real numbers"),
     "no components to fix": (lambda: Fixed().init(0), ValueError, "k must be at least 1"),
     "gamma beyond floats": (lambda: OGD(gamma=10**400), ValueError, "too large"),
     "gamma true": (lambda: OGD(gamma=np.True_), TypeError, "must be a number"),

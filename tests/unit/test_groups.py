@@ -29,7 +29,8 @@ def test_labels_of_any_kind_become_sorted_groups(labels, distinct):
 
 
 def _bytes(*families):
-    arrays = {id(a): a for family in families for a in vars(family).values() if isinstance(a, np.ndarray)}
+    parts = [part for family in families for part in (family, family._cursors, family._cross) if part is not None]
+    arrays = {id(a): a for part in parts for a in vars(part).values() if isinstance(a, np.ndarray)}
     return sum(array.nbytes for array in arrays.values() if len(array) > 100_000)
 
 
@@ -44,6 +45,16 @@ def test_a_point_costs_at_most_twelve_bytes(groups, replacement, sources):
     sampler = varmix.vrm(base, rng=0, learner=Fixed())
     sampler.draw(10)
     assert _bytes(base, sampler.components) <= 12 * n
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_a_point_costs_four_bytes_more_with_refresh(replacement):
+    n = 200_000
+    sampler = varmix.vrm(Groups(np.arange(n) % 300, replacement=replacement, refresh="cross"), rng=0, learner=Fixed())
+    sampler.update(sampler.draw(10), np.ones(10))
+    sampler.end_epoch()
+    sampler.draw(10)
+    assert _bytes(sampler.components) <= 16 * n
 
 
 def test_the_callers_labels_and_target_are_never_modified():

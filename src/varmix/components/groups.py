@@ -1,14 +1,17 @@
 """Groups: one component per class, cluster or data source."""
 
 from copy import copy
-from typing import final
+from typing import Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_fraction, require, restored, same
+from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_fraction, require, same
 from varmix.components.base import Components, Family
-from varmix.components.labels import encode
+from varmix.components.cross import Cross
+from varmix.components.cursors import Cursors
+from varmix.components.labels import encode, smallest
+from varmix.draw import Draw
 from varmix.kernels import groups as kernels
 from varmix.spaces import Points
 from varmix.uniforms import Uniforms
@@ -26,7 +29,14 @@ class Groups(Family):
     mixture, to be used with carried allocation (`varmix.vrm` chooses it).  Like plain reshuffling it is unbiased over a
     pass, not draw by draw: a batch may hold up to two points of a group too many or too few, made up for in the next.
 
-    A point costs at most 12 bytes, and 8 more for a target (16 where that varies inside groups).
+    With `refresh="cross"` every group is cut into three sub-groups (fewer where it has fewer points), and these are the
+    components: half of the points, then three eighths, then one eighth.  `end_epoch` cuts anew, by the norms last seen
+    of the points, which feedback brings: the smallest norms into the first, the largest into the last.  The sizes stay,
+    and with them masses and ratios, so that what a learner knows of a sub-group keeps its meaning; points never leave
+    the group of their label.  Cursors start anew.  Receipts from before `end_epoch` keep their ratios, and feedback
+    for them is about the sub-groups as they were.
+
+    A point costs at most 12 bytes, 8 more for a target (16 where that varies inside groups), 4 more with refresh.
 
     Parameters
     ----------
@@ -37,14 +47,18 @@ class Groups(Family):
     replacement
         Whether a point may come again before its group is through.
     target
-        (n,) law to be unbiased for, if not uniform.  Without replacement it must be constant inside each group.
+        (n,) law to be unbiased for, if not uniform.  Without replacement, and with refresh, it must be constant inside
+        each group.
+    refresh
+        None, or "cross": sub-groups by the norms last seen, renewed by `end_epoch`.
 
     Attributes
     ----------
     labels
-        The distinct labels, sorted; component j belongs to `labels[j]`.
+        The distinct labels, sorted; component j belongs to `labels[j]`.  With refresh, the label of every sub-group:
+        each comes up to three times in a row, smallest norms first.
     masses
-        The masses W of the groups.
+        The masses W of the groups, or of the sub-groups; they never change.
 
     Examples
     --------
@@ -54,6 +68,9 @@ class Groups(Family):
     >>> family.ratios(np.array([0, 1])).round(3)
     array([[4.   , 0.   ],
            [0.   , 1.333]])
+    >>> family = Groups(np.repeat(["cat", "dog"], [8, 24]), replacement=False, refresh="cross")
+    >>> (family.masses * 32).tolist()
+    [4.0, 3.0, 1.0, 12.0, 9.0, 3.0]
     """
 
     space: Points
@@ -65,6 +82,7 @@ class Groups(Family):
         smoothing: float = 0.0,
         replacement: bool = True,
         target: ArrayLike | None = None,
+        refresh: Literal["cross"] | None = None,
     ) -> None:
         self.smoothing = as_fraction(smoothing, "smoothing", zero=True, one=False)
         if not isinstance(replacement, (bool, np.bool_)):
@@ -74,47 +92,69 @@ class Groups(Family):
             raise ValueError(
                 f"Without replacement the groups themselves are drawn, so smoothing must be 0, got {smoothing}."
             )
+        if refresh is not None and refresh != "cross":
+            raise ValueError(f"refresh must be None or 'cross', got {refresh!r}.")
+        self.refresh = refresh
         self.labels, self._codes = encode(labels)
         self.space = Points(len(self._codes), target)
         self._sort()
+        self._cumulative = self._running_sums()
+        self._cross = None if refresh is None else self._cut()
         self._inside = (1 - self.smoothing) / self.masses + self.smoothing
         self._anchored = False
         self.k = len(self.labels)
         self.c = float(self._inside.max())
-        self._seed: int | None = None
-        self._order: AnyArray | None = None  # of the cursors, once there is a seed
-        self._position = np.zeros(self.k, dtype=np.int64)
-        self._turn = np.zeros(self.k, dtype=np.int64)
+        self._cursors = Cursors(self._start)
+
+    @property
+    def _target(self) -> FloatArray:
+        """The target as kernels take it: empty when uniform."""
+        return np.empty(0) if self.space.target is None else self.space.target
 
     def _sort(self) -> None:
-        """List the points with a target group by group, and the running sums of the target where it varies inside."""
-        n, target = self.space.n, np.empty(0) if self.space.target is None else self.space.target
+        """Weigh the groups, and list the points with a target group by group."""
         counts, self.masses = np.zeros(len(self.labels), dtype=np.int64), np.zeros(len(self.labels))
-        kernels.weigh_groups(self._codes, target, counts, self.masses)
+        kernels.weigh_groups(self._codes, self._target, counts, self.masses)
         if counts.min() == 0:
             label = self.labels[int(np.argmin(counts))]
             raise ValueError(f"Group {label!r} is empty: its target is zero everywhere. Remove its points.")
         self._start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        self._members: AnyArray = np.empty(int(self._start[-1]), dtype=np.int32 if n < 2**31 else np.int64)
-        kernels.sort_by_group(self._codes, target, self._start, self._members)
-        self._cumulative: FloatArray | None = None
-        uneven = kernels.first_uneven(target, self._start, self._members) if len(target) else -1
-        if uneven >= 0 and not self.replacement:
+        self._members: AnyArray = np.empty(int(self._start[-1]), dtype=np.int32 if self.space.n < 2**31 else np.int64)
+        kernels.sort_by_group(self._codes, self._target, self._start, self._members)
+
+    def _running_sums(self) -> FloatArray | None:
+        """Give the running sums of the target inside groups, or None where it is constant there."""
+        uneven = kernels.first_uneven(self._target, self._start, self._members) if len(self._target) else -1
+        if uneven < 0:
+            return None
+        if not self.replacement or self.refresh is not None:
             raise ValueError(
-                f"Without replacement the target must be constant inside each group; it is not in group "
-                f"{self.labels[uneven]!r}. Use replacement=True, or split the group."
+                f"{'With refresh' if self.replacement else 'Without replacement'} the target must be constant inside "
+                f"each group; it is not in group {self.labels[uneven]!r}. Use "
+                f"{'refresh=None' if self.replacement else 'replacement=True'}, or split the group."
             )
-        if uneven >= 0:
-            self._cumulative = np.empty(len(self._members))
-            kernels.accumulate_groups(target, self._start, self._members, self._cumulative)
+        cumulative = np.empty(len(self._members))
+        kernels.accumulate_groups(self._target, self._start, self._members, cumulative)
+        return cumulative
+
+    def _cut(self) -> Cross:
+        """Turn every group into its sub-groups, as they are before any norm was seen."""
+        cross = Cross(np.diff(self._start), self.space.n)
+        self.labels = self.labels[cross.groups]
+        self._codes = cross.first.astype(smallest(len(self.labels)))[self._codes]
+        cross.split(self._members, self._codes)
+        self._sort()
+        return cross
 
     def anchored(self) -> Components:
-        """Give the family with the target as one more component, and no more lanes; the tables are shared."""
+        """Give the family with the target as one more component, and no more lanes; what never changes is shared."""
         family = copy(self)
         family._anchored = True
         family.k = len(self.labels) + 1
-        family._position, family._turn = self._position.copy(), self._turn.copy()
-        family._order = None if self._order is None else self._order.copy()
+        family._cursors = self._cursors.copy()
+        if self._cross is not None:
+            family._cross = self._cross.copy()
+            family._members, family._codes = self._members.copy(), self._codes.copy()
         return family
 
     def lanes(self, w: FloatArray) -> FloatArray:
@@ -130,27 +170,13 @@ class Groups(Family):
         m = len(lanes)
         atoms, rows = np.empty(m, np.int64), np.empty((m, self.k))
         if not self.replacement:
-            self._draw_cursors(lanes, uniforms, atoms)
+            self._cursors.draw(self._members, lanes, uniforms, atoms)
         elif self._cumulative is None:
             kernels.draw_members(lanes, uniforms.take(m), self._start, self._members, atoms)
         else:
             kernels.draw_weighted(lanes, uniforms.take(m), self._start, self._members, self._cumulative, atoms)
         kernels.group_rows(lanes, self._inside, self.smoothing, rows)
         return atoms, rows
-
-    def _draw_cursors(self, lanes: IntArray, uniforms: Uniforms, atoms: IntArray) -> None:
-        if self._seed is None or self._order is None:
-            self._seed, self._order = uniforms.seed(), self._members.copy()
-        kernels.draw_cursor(
-            lanes,
-            np.uint64(self._seed),
-            self._start,
-            self._members,
-            self._order,
-            self._position,
-            self._turn,
-            atoms,
-        )
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """Give the rows of these atoms: they depend on the group alone."""
@@ -159,33 +185,38 @@ class Groups(Family):
         kernels.group_rows(groups, self._inside, self.smoothing, rows)
         return rows
 
+    def observe(self, draw: Draw, norms: FloatArray) -> None:
+        """With refresh, remember the norms; else learn nothing."""
+        if self._cross is not None:
+            self._cross.observe(draw, norms)
+
+    def end_epoch(self) -> None:
+        """With refresh, cut the groups by the norms last seen and start their cursors anew; else do nothing."""
+        if self._cross is not None:
+            self._cross.split(self._members, self._codes)
+            kernels.sort_by_group(self._codes, self._target, self._start, self._members)
+            self._cursors.restart()
+
     def state_dict(self) -> State:
-        """Give what the groups are, and the cursors: a seed, and a position and a turn per group."""
+        """Give what the groups are, the cursors, and with refresh the norms last seen and the present sub-groups."""
         state = super().state_dict() | {"smoothing": self.smoothing, "masses": self.masses.copy()}
         if not self.replacement:
-            state |= {"seed": self._seed, "position": self._position.copy(), "turn": self._turn.copy()}
+            state |= self._cursors.state_dict()
+        if self._cross is not None:
+            state |= self._cross.state_dict(self._codes)
         return state
 
     def load_state_dict(self, state: State) -> None:
-        """Check that these are the groups that were saved, and bring the cursors to where they were."""
+        """Check that these are the groups that were saved, and bring cursors and sub-groups to where they were."""
         require(state, set(self.state_dict()), "Groups")
         self.check_shape(state)
         if not same(state["smoothing"], self.smoothing) or not same(state["masses"], self.masses):
             raise ValueError("The saved groups have other masses or another smoothing: rebuild those that were saved.")
+        cross, codes, members, cursors = self._cross, self._codes, self._members, self._cursors
+        if cross is not None:
+            cross, codes = cross.loaded(state, members, codes)
+            members = np.empty_like(members)
+            kernels.sort_by_group(codes, self._target, self._start, members)
         if not self.replacement:
-            self._load_cursors(state)
-
-    def _load_cursors(self, state: State) -> None:
-        position = restored(state["position"], self._position, "position")
-        turn = restored(state["turn"], self._turn, "turn")
-        if (position < 0).any() or (position > np.diff(self._start)).any() or (turn < 0).any():
-            raise ValueError("The saved cursors lie outside their groups: these are not the groups that were saved.")
-        seed = state["seed"]
-        if seed is None and (position.any() or turn.any()):
-            raise ValueError("The saved cursors have moved, but their seed is missing: the state is damaged.")
-        if seed is not None and not (type(seed) is int and 0 <= seed < 2**64):
-            raise ValueError(f"The seed of the saved cursors must be 64 bits, got {seed!r}: the state is damaged.")
-        self._position, self._turn, self._seed, self._order = position, turn, seed, None
-        if seed is not None:
-            self._order = self._members.copy()
-            kernels.replay_cursors(np.uint64(seed), self._start, self._order, position, turn)
+            cursors = cursors.loaded(state, members)
+        self._cross, self._codes, self._members, self._cursors = cross, codes, members, cursors

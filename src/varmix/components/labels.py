@@ -32,7 +32,7 @@ def encode(labels: ArrayLike) -> tuple[AnyArray, AnyArray]:
         if high - low < max(1024, len(values)):  # a table of what occurs is smaller than a sort
             return _encode_range(values, low, high)
     distinct, inverse = np.unique(values, return_inverse=True)
-    return distinct, inverse.astype(_smallest(len(distinct)))
+    return distinct, inverse.astype(smallest(len(distinct)))
 
 
 def _encode_range(values: AnyArray, low: int, high: int) -> tuple[AnyArray, AnyArray]:
@@ -42,12 +42,13 @@ def _encode_range(values: AnyArray, low: int, high: int) -> tuple[AnyArray, AnyA
     for block in blocks:
         occurs[values[block].astype(wide) - wide.type(low)] = True
     distinct = np.flatnonzero(occurs)
-    rank = (np.cumsum(occurs) - 1).astype(_smallest(len(distinct)))
+    rank = (np.cumsum(occurs) - 1).astype(smallest(len(distinct)))
     codes = np.empty(len(values), dtype=rank.dtype)
     for block in blocks:
         codes[block] = rank[values[block].astype(wide) - wide.type(low)]
     return distinct.astype(wide) + wide.type(low), codes
 
 
-def _smallest(groups: int) -> type[np.unsignedinteger]:
+def smallest(groups: int) -> type[np.unsignedinteger]:
+    """Give the smallest dtype that holds the places of so many groups."""
     return np.uint8 if groups <= 2**8 else np.uint16 if groups <= 2**16 else np.uint32

@@ -108,3 +108,48 @@ def leader(
             mixture[j] *= (1.0 - gamma) / again
         mixture[k - 1] += gamma
     settle(mixture, gamma)
+
+
+@kernel
+def neyman(
+    ratios: FloatArray,
+    norms: FloatArray,
+    masses: FloatArray,
+    old: FloatArray,
+    gamma: float,
+    decay: float,
+    squares: FloatArray,
+    counts: FloatArray,
+    mixture: FloatArray,
+) -> None:
+    """Average the squared norms of each group, row by row, into `squares` and `counts`; write the mixture they ask for.
+
+    A row belongs to the group with its largest ratio.  `decay` multiplies the sums of a group before each of its rows.
+    """
+    groups = masses.shape[0]
+    for r in range(ratios.shape[0]):
+        group = 0
+        largest = ratios[r, 0]
+        for j in range(1, groups):
+            if ratios[r, j] > largest:
+                largest = ratios[r, j]
+                group = j
+        squares[group] = decay * squares[group] + norms[r] * norms[r]
+        counts[group] = decay * counts[group] + 1.0
+    heard = 0.0
+    covered = 0.0
+    for j in range(groups):
+        if counts[j] > 0.0:
+            heard += masses[j] * (squares[j] / counts[j])
+            covered += masses[j]
+    total = 0.0
+    for j in range(groups):
+        mean = squares[j] / counts[j] if counts[j] > 0.0 else heard / covered
+        mixture[j] = masses[j] * math.sqrt(mean)
+        total += mixture[j]
+    if not total > 0.0:  # no loss yet, or none in groups with a mass
+        mixture[:] = old
+        return
+    for j in range(groups):
+        mixture[j] = (1.0 - gamma) * (mixture[j] / total)
+    mixture[groups] = gamma

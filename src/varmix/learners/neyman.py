@@ -1,13 +1,14 @@
 """Neyman: the closed form for disjoint groups."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.arrays import FloatArray, as_count, as_fraction, as_mixture
 from varmix.evidence import Evidence
+from varmix.kernels import learners as kernels
 from varmix.learners.base import checked
 
 
@@ -17,6 +18,16 @@ class NeymanState(NamedTuple):
     mixture: FloatArray
     squares: FloatArray
     counts: FloatArray
+
+
+@runtime_checkable
+class HasMasses(Protocol):
+    """A family of disjoint groups that knows their masses."""
+
+    @property
+    def masses(self) -> FloatArray:
+        """The part of the target that each group holds."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +41,7 @@ class Neyman:
     Parameters
     ----------
     masses
-        W, the part of the target that each group holds: `Groups.masses`.
+        W, the part of the target that each group holds, or the groups themselves.
     gamma
         Share of the uniform component.
     window
@@ -41,15 +52,20 @@ class Neyman:
     >>> learner = Neyman([0.5, 0.5])
     >>> learner.init(k=3).mixture.round(3).tolist()
     [0.45, 0.45, 0.1]
+    >>> from varmix import Groups, vrm
+    >>> groups = Groups([0, 1, 1, 1])
+    >>> vrm(groups, learner=Neyman(groups)).mixture.round(3).tolist()
+    [0.225, 0.675, 0.1]
     """
 
-    masses: ArrayLike
+    masses: ArrayLike | HasMasses
     gamma: float = 0.1
     window: int = 200
     needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "masses", as_mixture(self.masses, "masses"))
+        masses = self.masses.masses if isinstance(self.masses, HasMasses) else self.masses
+        object.__setattr__(self, "masses", as_mixture(masses, "masses"))
         checked(self, gamma=as_fraction(self.gamma, "gamma"), window=as_count(self.window, "window", least=2))
 
     def init(self, k: int) -> NeymanState:
@@ -65,18 +81,19 @@ class Neyman:
 
     def step(self, state: NeymanState, evidence: Evidence) -> NeymanState:
         """Average the squared norms group by group, and allocate."""
-        groups = np.argmax(evidence.ratios[:, :-1], axis=1)
         squares, counts = state.squares.copy(), state.counts.copy()
-        decay = 1.0 - 1.0 / self.window
-        for group, square in zip(groups, evidence.norms**2, strict=True):
-            squares[group] = decay * squares[group] + square
-            counts[group] = decay * counts[group] + 1.0
-        seen = counts > 0
-        means = np.divide(squares, counts, out=np.zeros_like(squares), where=seen)
-        masses = np.asarray(self.masses)
-        means[~seen] = (masses * means)[seen].sum() / masses[seen].sum()
-        total = masses * np.sqrt(means)
-        mixture = self._mix(total / total.sum()) if total.sum() > 0 else state.mixture
+        mixture = np.empty(len(state.mixture))
+        kernels.neyman(
+            evidence.ratios,
+            evidence.norms,
+            np.asarray(self.masses),
+            state.mixture,
+            self.gamma,
+            1.0 - 1.0 / self.window,
+            squares,
+            counts,
+            mixture,
+        )
         return NeymanState(mixture, squares, counts)
 
     def _mix(self, allocation: FloatArray) -> FloatArray:

@@ -1,0 +1,82 @@
+"""Cursors: a shuffled order through every group, and the place in it."""
+
+from copy import copy
+
+import numpy as np
+
+from varmix.arrays import AnyArray, IntArray, State, restored
+from varmix.kernels import groups as kernels
+from varmix.uniforms import Uniforms
+
+
+class Cursors:
+    """Every point of a group once per turn, in an order that follows from (seed, group, turn).
+
+    So the state is a seed, and a position and a turn per group: no list of points.
+
+    Parameters
+    ----------
+    start
+        The place of each group among the members, and their end.
+    """
+
+    def __init__(self, start: IntArray) -> None:
+        groups = len(start) - 1
+        self._start = start
+        self._seed: int | None = None  # asked for at the first draw
+        self._order: AnyArray | None = None
+        self._position = np.zeros(groups, dtype=np.int64)
+        self._turn = np.zeros(groups, dtype=np.int64)
+
+    def copy(self) -> "Cursors":
+        """Give cursors at the same places that move on their own."""
+        other = copy(self)
+        other._position, other._turn = self._position.copy(), self._turn.copy()
+        other._order = None if self._order is None else self._order.copy()
+        return other
+
+    def draw(self, members: AnyArray, lanes: IntArray, uniforms: Uniforms, atoms: IntArray) -> None:
+        """Write the next point of the group of each lane."""
+        if self._seed is None:
+            self._seed = uniforms.seed()
+        if self._order is None:
+            self._order = members.copy()
+        kernels.draw_cursor(
+            lanes,
+            np.uint64(self._seed),
+            self._start,
+            members,
+            self._order,
+            self._position,
+            self._turn,
+            atoms,
+        )
+
+    def restart(self) -> None:
+        """Begin the next turn of every group: its members have changed."""
+        if self._seed is not None:  # else none has moved
+            self._position[:] = 0
+            self._turn += 1
+            self._order = None
+
+    def state_dict(self) -> State:
+        """Give the seed, and a position and a turn per group."""
+        return {"seed": self._seed, "position": self._position.copy(), "turn": self._turn.copy()}
+
+    def loaded(self, state: State, members: AnyArray) -> "Cursors":
+        """Give cursors through `members` where `state` was saved, after checking it."""
+        position = restored(state["position"], self._position, "position")
+        turn = restored(state["turn"], self._turn, "turn")
+        if (position < 0).any() or (position > np.diff(self._start)).any() or (turn < 0).any():
+            raise ValueError("The saved cursors lie outside their groups: these are not the groups that were saved.")
+        seed = state["seed"]
+        if seed is None and (position.any() or turn.any()):
+            raise ValueError("The saved cursors have moved, but their seed is missing: the state is damaged.")
+        if seed is not None and not (type(seed) is int and 0 <= seed < 2**64):
+            raise ValueError(f"The seed of the saved cursors must be 64 bits, got {seed!r}: the state is damaged.")
+        other = copy(self)
+        other._position, other._turn, other._seed, other._order = position, turn, seed, None
+        if seed is not None:
+            other._order = members.copy()
+            kernels.replay_cursors(np.uint64(seed), self._start, other._order, position, turn)
+        return other
