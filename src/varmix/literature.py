@@ -43,7 +43,7 @@ def vrb(
     >>> for _ in range(50):
     ...     draw = sampler.draw(20)
     ...     sampler.update(draw, norms[draw.indices])
-    >>> bool(sampler.components.ratios(np.arange(5))[:, 0].min() > 8)
+    >>> bool(sampler.components.ratios(np.arange(5))[:, 0].min() > 3)
     True
     """
     theta = as_fraction(theta, "theta")
@@ -98,7 +98,7 @@ def bandit(
 def mirror_descent(
     n: int,
     *,
-    floor: float = 0.1,
+    floor: float = 0.2,
     rounds: int | None = None,
     step: float | None = None,
     rng: int | np.random.Generator | None = None,
@@ -111,7 +111,7 @@ def mirror_descent(
     --------
     >>> sampler = mirror_descent(10, rng=0)
     >>> sampler.update(sampler.draw(2), [1.0, 3.0])
-    >>> bool(sampler.census().ratios.min() >= 0.1)
+    >>> bool(sampler.census().ratios.min() >= 0.2)
     True
     """
     return Sampler(MirrorDescent(n, floor=floor, rounds=rounds, step=step), Fixed(), rng=rng)

@@ -19,18 +19,18 @@ PASSES = 10  # the horizon, where none is given
 class MirrorDescent(Family):
     """Probabilities by mirror descent above a floor: the updates of Namkoong, Sinha, Yadlowsky and Duchi (2017).
 
-        w_i = q_i exp( step * mean over the batch of [drawn i] l^2 / (q_i^2 d) )
+        w_i = q_i exp( step * sum over the draws of i in the batch of  l^2 / (q_i^2 d) )
         q   = argmin of KL(q | w) over { q >= floor, mean q = 1 }
 
     The exponent is minus the gradient of the second moment mean[ l^2 / q ], estimated from the points that were drawn.
     Because of the floor no mixing with uniform is needed: weights are at most 1 / floor.
 
-    In the paper p = q / n, the floor is p_min = floor / n, and every round draws one point.  Here a batch is a round,
-    its gradient a mean, and the gradient is taken at the present q with the density `d` of draw time, so that
-    feedback may come late; for one point at once, q = d and the update is the paper's.  The projection is the exact
-    one.  Unless a step is given, it is the one that balances the regret bound for the horizon, `floor^2 sqrt(2 n log
-    n / rounds) / L`, with the largest squared norm seen so far for the bound L: the scale of the norms does not
-    matter.
+    In the paper p = q / n, the floor is p_min = floor / n, and every round draws one point.  Here every row of a batch
+    is a round, and the batch is projected once.  The gradient is taken at the present q, with the density `d` of draw
+    time, so that feedback may come late; for one point at once, q = d and the update is the paper's.  The projection
+    is the exact one.  Unless a step is given, it is the one that balances the regret bound of mirror descent for the
+    horizon, `floor^2 sqrt(2 n log n / rounds) / L`, with the largest squared norm seen so far for the bound L: the
+    scale of the norms does not matter.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class MirrorDescent(Family):
     floor
         The least ratio, n p_min.
     rounds
-        The horizon, in batches; as many as ten passes one by one unless told.
+        The horizon, in draws; ten passes unless told.
     step
         The factor before the gradient; replaces rounds.
 
@@ -58,7 +58,7 @@ class MirrorDescent(Family):
 
     space: Points
 
-    def __init__(self, n: int, *, floor: float = 0.1, rounds: int | None = None, step: float | None = None) -> None:
+    def __init__(self, n: int, *, floor: float = 0.2, rounds: int | None = None, step: float | None = None) -> None:
         if step is not None and rounds is not None:
             raise TypeError("The step replaces the horizon it would follow from: give rounds or step, not both.")
         self.space, self.k = Points(n), 1
@@ -96,13 +96,13 @@ class MirrorDescent(Family):
         return rows
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
-        """Take one step with the mean gradient of the batch, and project."""
+        """Take one step with the gradients of all rows, and project."""
         self._largest = max(self._largest, float(norms.max()) ** 2)
         if self._largest == 0.0:
             return
         unit = self._largest if self._relative else 1.0
         now = self._rows(draw.indices)[:, 0]
-        gains = np.minimum(self._rate * ((norms * norms / unit) / (now * now * draw.density)), 1e280) / len(now)
+        gains = np.minimum(self._rate * ((norms * norms / unit) / (now * now * draw.density)), 1e280)
         atoms, places = np.unique(draw.indices, return_inverse=True)
         exponents = np.zeros(len(atoms))
         np.add.at(exponents, places, gains)

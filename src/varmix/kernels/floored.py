@@ -106,12 +106,11 @@ def climb(
         scale = scale_of(values, floors, floor)
     ratios = np.empty(atoms.shape[0])
     floored_rows(values, floors, floor, atoms, ratios)
-    excess = 0.0
-    ample = 2.0 * math.log(n / floor)
+    logs = np.log(ratios) + exponents
+    top = logs.max()
+    ample = min(2.0 * math.log(n / floor), top)
     for r in range(atoms.shape[0]):
-        excess = max(excess, math.log(ratios[r]) + exponents[r] - ample)
-    for r in range(atoms.shape[0]):
-        product = math.exp(math.log(ratios[r]) + exponents[r] - excess)
+        product = math.exp(logs[r] if ample == top else (logs[r] - top) + ample)
         place(values, floors, least, atoms[r], max(product, 0.5 * floor) / scale)
     while True:
         atom = lowest(least)
