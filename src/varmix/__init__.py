@@ -6,19 +6,20 @@
     sampler.update(draw, gradient_norms)
 
 Ways of filling a batch are in `varmix.allocate`, of weighting it in `varmix.reweight`, the best mixture in hindsight in
-`varmix.hindsight`, the theorems' settings in `varmix.theory`, the contract suites in `varmix.testing`, scikit-learn
-estimators in `varmix.estimators`.  `varmix.auto(X, y)` finds groups in data; it needs scikit-learn, which is imported
-when it is first used.
+`varmix.hindsight`, the theorems' settings in `varmix.theory`, samplers of other papers in `varmix.literature`, the
+contract suites in `varmix.testing`, scikit-learn estimators in `varmix.estimators`.  `varmix.auto(X, y)` finds groups
+in data; it needs scikit-learn, which is imported when it is first used.
 """
 
 from typing import TYPE_CHECKING
 
-from varmix import allocate, hindsight, reweight, theory
+from varmix import allocate, hindsight, literature, reweight, theory
 from varmix.checkpoint import load, save
-from varmix.components import Dense, Distances, Groups, KDpp, Stack, Uniform, with_uniform
+from varmix.components import Cumulative, Dense, Distances, Groups, KDpp, Stack, Uniform, with_uniform
 from varmix.draw import Draw
 from varmix.evidence import Evidence
 from varmix.learners import OGD, ONS, BarrierNewton, Fixed, Leader, Neyman
+from varmix.literature import vrb
 from varmix.meter import GainMeter
 from varmix.presets import importance, uniform, vrm
 from varmix.sampler import Sampler
@@ -34,6 +35,7 @@ __all__ = [
     "OGD",
     "ONS",
     "BarrierNewton",
+    "Cumulative",
     "Dense",
     "Distances",
     "Draw",
@@ -53,11 +55,13 @@ __all__ = [
     "allocate",
     "hindsight",
     "importance",
+    "literature",
     "load",
     "reweight",
     "save",
     "theory",
     "uniform",
+    "vrb",
     "vrm",
     "with_uniform",
 ]
