@@ -2,6 +2,7 @@
 
 from varmix.solvers import steps
 from varmix.solvers.adagrad import adagrad
+from varmix.solvers.coordinate import coordinate_descent
 from varmix.solvers.custom import Custom
 from varmix.solvers.linear import Linear
 from varmix.solvers.loop import optimise
@@ -18,6 +19,7 @@ __all__ = [
     "Result",
     "Trace",
     "adagrad",
+    "coordinate_descent",
     "optimise",
     "saga",
     "sgd",

@@ -5,7 +5,7 @@ A method (SGD, SAGA, ...) steps over some batches; which atoms they hold, with w
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Protocol, Required, TypedDict
+from typing import Protocol, Required, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,10 @@ from varmix.spaces import Points
 # to a number beside which the calls around the loop cost little.
 PART, MOST = 1 / 64, 1024
 DIVERGED = 1e100  # a norm, or an entry of theta, beyond which nothing can be saved
+
+
+Callback: TypeAlias = Callable[[FloatArray, Trace], None]
+"""Called after every look."""
 
 
 class Method(Protocol):
@@ -59,7 +63,7 @@ class Options(TypedDict, total=False):
     looks: int
     ahead: int | None
     progress: bool
-    callback: Callable[[FloatArray, Trace], None] | None
+    callback: Callback | None
 
 
 def optimise(
@@ -75,7 +79,7 @@ def optimise(
     looks: int = 1,
     ahead: int | None = None,
     progress: bool = False,
-    callback: Callable[[FloatArray, Trace], None] | None = None,
+    callback: Callback | None = None,
 ) -> Result:
     """Run a method; the parameters are those of every solver.
 
@@ -138,7 +142,7 @@ class Run:
     schedule: Schedule
     looks: int
     ahead: int | None
-    callback: Callable[[FloatArray, Trace], None] | None
+    callback: Callback | None
 
     def __init__(self, problem: Problem, sampler: Sampler, method: Method) -> None:
         self.problem, self.sampler, self.method = problem, sampler, method

@@ -37,7 +37,7 @@ def saga(problem: Problem, sampler: Sampler, *, start: ArrayLike | None = None, 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(200, 3))
     >>> problem = Linear(X, X @ [1.0, -2.0, 0.5] + rng.normal(size=200), loss="squared", l2=0.1)
-    >>> result = saga(problem, varmix.uniform(200, rng=0), epochs=30, batch=1, step=0.05)
+    >>> result = saga(problem, varmix.uniform(200, rng=0), epochs=50, batch=1, step=0.05)
     >>> bool(np.linalg.norm(problem.full_gradient(result.theta)) < 1e-8)
     True
     """
