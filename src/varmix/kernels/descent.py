@@ -60,7 +60,8 @@ def sgd(
         for r in range(batch):
             if pulls[r] != 0.0:
                 add(rows, points[t * batch + r], -step * pulls[r] / scale, v)
-                offset -= step * pulls[r]
+                if intercept:
+                    offset -= step * pulls[r]
     for j in range(d):
         v[j] *= scale
     if intercept:
