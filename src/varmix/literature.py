@@ -21,7 +21,7 @@ def vrb(
     gamma: float | ArrayLike | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> Sampler:
-    """Variance reduction by a bandit over points: VRB, Algorithm 2 of Borsos, Levy and Krause (2018).
+    """Variance reduction by a bandit over points: VRB of Borsos, Levy and Krause (2018).
 
     `p = (1 - theta) p' + theta / n`, where p' is the law of `Cumulative`.  Weights are at most 1 / theta.
 
@@ -79,7 +79,7 @@ def bandit(
     step: float | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> Sampler:
-    """Exponential weights over points: MABS, Algorithm 1 of Salehi, Celis and Thiran (2017).
+    """Exponential weights over points: MABS of Salehi, Celis and Thiran (2017).
 
     `p = (1 - eta) w / sum w + eta / n`; see `varmix.components.Exponential` for w, `rounds` and `step`.
 

@@ -100,8 +100,8 @@ def uniform(n: int | Space, *, replacement: bool = True, rng: int | np.random.Ge
 def importance(scores: ArrayLike, *, smoothing: float = 0.1, rng: int | np.random.Generator | None = None) -> Sampler:
     """Static importance sampling: in proportion to `scores` (such as Lipschitz constants), smoothed by uniform.
 
-    With `smoothing=0.5` and Lipschitz constants it is the partially biased sampling of Needell, Srebro and Ward (2014,
-    section 3.2), `p_i = 1/2 (1/n) + 1/2 L_i / sum L`, whose weights are at most 2; with `smoothing=0` that of Zhao and
+    With `smoothing=0.5` and Lipschitz constants it is the partially biased sampling of Needell, Srebro and Ward
+    (2014), `p_i = 1/2 (1/n) + 1/2 L_i / sum L`, whose weights are at most 2; with `smoothing=0` that of Zhao and
     Zhang (2015, `p_i = L_i / sum L`), whose weights no number bounds: all scores must then be positive.
 
     Examples

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from helpers import norms_at
-from varmix import literature
+from varmix import Fixed, Points, Sampler, literature
 from varmix.components import Exponential
+from varmix.draw import seal
 
 
 class PlainMABS:
-    """Salehi, Celis and Thiran (2017), Algorithm 1: w <- w exp(delta a / p^3), p = (1 - eta) w / sum w + eta / n."""
+    """Salehi, Celis and Thiran (2017): w <- w exp(delta a / p^3), p = (1 - eta) w / sum w + eta / n."""
 
     def __init__(self, n, eta, delta):
         self.n, self.eta, self.delta = n, eta, delta
@@ -27,7 +28,7 @@ class PlainMABS:
 
 
 @pytest.mark.parametrize(("m", "delay"), [(1, 0), (3, 0), (30, 0), (4, 9)])
-def test_probabilities_are_those_of_algorithm_1(m, delay):
+def test_probabilities_are_those_of_the_paper(m, delay):
     n, eta, step = 19, 0.4, 0.02
     sampler, plain = literature.bandit(n, eta=eta, step=step, rng=1), PlainMABS(n, eta, step / n**3)
     waiting, order = [], np.random.default_rng(0)
@@ -95,6 +96,15 @@ def test_only_logarithms_grow_and_their_differences_are_the_law():
     assert family.c == 1.0
 
 
+def test_without_a_share_of_uniform_small_densities_are_no_danger():
+    sampler = Sampler(Exponential(3, step=1.0), Fixed(), rng=0)
+    density = np.array([1e-200, 1.0, 1e-120])
+    receipt = seal(np.arange(3), np.ones(3), np.ones((3, 1)), density, 0, "")
+    sampler.components.observe(receipt, np.array([0.0, 1.0, 1e-9]))
+    ratios = sampler.census().ratios[:, 0]
+    assert ratios.tolist() == [0.0, 0.0, 3.0]
+
+
 def test_it_ends_below_uniform():
     norms = np.exp(np.random.default_rng(3).normal(size=300))
     sampler = literature.bandit(300, rng=0)
@@ -103,3 +113,15 @@ def test_it_ends_below_uniform():
         sampler.update(draw, norms[draw.indices])
     density = sampler.components.ratios(np.arange(300)) @ sampler.mixture
     assert np.mean(norms**2 / density) < 0.9 * np.mean(norms**2)
+
+
+def test_under_a_target_gains_are_those_of_the_targets_second_moment():
+    """Minus the slope of sum u l^2 / q along p, over the probability of the draw: l^2 / q^2 / (d u), up to n."""
+    space = Points(4, [0.4, 0.3, 0.2, 0.1])
+    sampler = literature.bandit(space, step=0.5, rng=0)
+    draw = sampler.draw(1)
+    i = int(draw.indices[0])
+    sampler.update(draw, [0.3])
+    law = np.array(space.target)
+    law[i] *= math.exp(0.5 * 0.3**2 / (4 * space.target[i]))
+    np.testing.assert_allclose(space.target * sampler.census().ratios[:, 0], law / law.sum(), rtol=1e-12)

@@ -12,7 +12,7 @@ from varmix.draw import seal
 
 
 class PlainVRB:
-    """Borsos, Levy and Krause (2018), Algorithm 2: weights, probabilities, pseudo-losses."""
+    """Borsos, Levy and Krause (2018): weights, probabilities, pseudo-losses."""
 
     def __init__(self, n, theta, gamma):
         self.n, self.theta, self.gamma = n, theta, gamma
@@ -47,7 +47,7 @@ def pinned(sampler, plain, rounds=400, m=3, delay=0, seed=0):
 
 
 @pytest.mark.parametrize(("m", "delay"), [(1, 0), (3, 0), (40, 0), (4, 9)])
-def test_probabilities_are_those_of_algorithm_2(m, delay):
+def test_probabilities_are_those_of_the_paper(m, delay):
     n, theta, gamma = 23, 0.3, 0.7
     # The paper's sums, and so its gamma, are n times ours.  With 40 draws of 23 points some come twice.
     pinned(vrb(n, theta=theta, gamma=gamma, rng=1), PlainVRB(n, theta, n * gamma), m=m, delay=delay)
@@ -73,7 +73,7 @@ def test_without_gamma_it_is_the_mean_squared_norm_within_a_factor_of_two():
         gammas.append(sampler.components.gamma)
     assert gammas[0] == pytest.approx(float((norms_at(0, varmix.vrb(50, rng=2).draw(4).indices) ** 2).mean()))
     assert 2 <= len(set(gammas)) <= 12  # it moves, and seldom
-    # With that gamma the law is Algorithm 2's.
+    # With that gamma the law is the paper's.
     squares = sampler.components.state_dict()["squares"]
     roots = np.sqrt(squares + gammas[-1])
     np.testing.assert_allclose(sampler.census().ratios[:, 0], roots / roots.mean(), rtol=1e-10)

@@ -15,7 +15,7 @@ from varmix.spaces import Points
 
 @final
 class Cumulative(Changing):
-    """Points by the root of their cumulative squared norms: Algorithm 2 of Borsos, Levy and Krause (2018).
+    """Points by the root of their cumulative squared norms: the law of VRB, Borsos, Levy and Krause (2018).
 
         p(i) proportional to sqrt( S_i + gamma ),     S_i = sum over the draws of i of l^2 / d
 

@@ -12,12 +12,13 @@ from varmix.kernels import scores as kernels
 from varmix.spaces import Points
 
 MOST = 300.0  # e^MOST is far from overflow, and so is the sum of a billion of them
+LARGEST_GAIN = 1e280  # so that sums of logarithms stay finite
 PASSES = 10  # the horizon, where none is given
 
 
 @final
 class Exponential(Changing):
-    """Points by exponential weights of their gains: MABS, Algorithm 1 of Salehi, Celis and Thiran (2017).
+    """Points by exponential weights of their gains: the law of MABS, Salehi, Celis and Thiran (2017).
 
         p(i) proportional to w_i,     log w_i = sum over the draws of i of  step * l^2 / d^3
 
@@ -31,6 +32,8 @@ class Exponential(Changing):
     in the place of that mean, `eta^2 sqrt(n log n / rounds) / max l^2`: gains are then bounded as EXP3 wants them,
     and the scale of the norms does not matter.  Only logarithms of weights are kept, so none overflows; one that is
     1e-300 of the largest is zero beside the share of uniform.
+
+    Under a target gains are divided by n target_i, and the law is target times w.
 
     Parameters
     ----------
@@ -68,7 +71,7 @@ class Exponential(Changing):
         )
         self._logs = np.zeros(n)
         self._offset = 0.0
-        self._largest = 0.0  # squared norm
+        self._largest = 0.0  # norm
         self._rebuild()
 
     def _scores(self, atoms: IntArray) -> FloatArray:
@@ -79,11 +82,14 @@ class Exponential(Changing):
     def observe(self, draw: Draw, norms: FloatArray) -> None:
         """Add the gains of the drawn points to the logarithms of their weights."""
         atoms = draw.indices
-        self._largest = max(self._largest, float(norms.max()) ** 2)
+        self._largest = max(self._largest, float(norms.max()))
         if self._largest == 0.0:
             return
-        unit = self._largest if self._relative else 1.0
-        gains = np.minimum(self._rate * ((norms * norms / unit) / draw.density**3), 1e280)
+        losses = norms / self._largest if self._relative else norms
+        with np.errstate(over="ignore"):  # one after the other: the third power of a density may be zero
+            gains = self._rate * losses**2 / draw.density / draw.density / draw.density
+            gains = gains / self._masses[atoms] if len(self._masses) else gains
+        gains = np.minimum(gains, LARGEST_GAIN)
         np.add.at(self._logs, atoms, gains)
         if self._logs[atoms].max() - self._offset > MOST:
             self._offset = float(self._logs.max())

@@ -12,6 +12,7 @@ from varmix.kernels import floored as kernels
 from varmix.spaces import Points
 from varmix.uniforms import Uniforms
 
+LARGEST_GAIN = 1e280  # so that their sums stay finite
 PASSES = 10  # the horizon, where none is given
 
 
@@ -68,7 +69,7 @@ class MirrorDescent(Family):
         self._relative = step is None  # to the largest squared norm
         rate = self.floor**2 * math.sqrt(2 * n * math.log(max(n, 2)) / horizon)
         self._rate = rate if step is None else as_positive(step, "step")
-        self._largest = 0.0  # squared norm
+        self._largest = 0.0  # norm
         self._build(np.ones(n))
 
     def _build(self, weights: FloatArray) -> None:
@@ -97,12 +98,14 @@ class MirrorDescent(Family):
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
         """Take one step with the gradients of all rows, and project."""
-        self._largest = max(self._largest, float(norms.max()) ** 2)
+        self._largest = max(self._largest, float(norms.max()))
         if self._largest == 0.0:
             return
-        unit = self._largest if self._relative else 1.0
+        losses = norms / self._largest if self._relative else norms
         now = self._rows(draw.indices)[:, 0]
-        gains = np.minimum(self._rate * ((norms * norms / unit) / (now * now * draw.density)), 1e280)
+        with np.errstate(over="ignore"):
+            gains = self._rate * losses**2 / now / now / draw.density
+        gains = np.minimum(gains, LARGEST_GAIN)
         atoms, places = np.unique(draw.indices, return_inverse=True)
         exponents = np.zeros(len(atoms))
         np.add.at(exponents, places, gains)

@@ -8,7 +8,8 @@ floor).  Then
     scale = (n - floor * floors[1]) / values[1]
 
 A step only makes numbers larger, so that scale falls, points at the floor stay there, and the least of the others are
-sent to it one by one.  Every one that is sent was brought up by a step before: that is at most one for each.
+sent to it one by one.  Each of them was brought up by a step before, or was above the floor at the start: log n
+a step, amortised.
 """
 
 import math
