@@ -6,6 +6,7 @@ from varmix import (
     OGD,
     ONS,
     BarrierNewton,
+    Cumulative,
     Dense,
     Distances,
     Fixed,
@@ -19,7 +20,8 @@ from varmix import (
     Uniform,
     with_uniform,
 )
-from varmix.components import Family
+from varmix.components import Exponential, Family, MirrorDescent, Ranks
+from varmix.draw import seal
 
 N = 40
 LABELS = np.repeat([3, 5, 9], [4, 12, 24])
@@ -92,6 +94,35 @@ FAMILIES = {
     "stack": lambda: Stack(Dense(probabilities()), Groups(LABELS), Uniform(N)),
     "stack, anchored": lambda: with_uniform(Groups(LABELS, smoothing=0.1), Distances(features(), features()[:2])),
     "drifting": Drifting,
+}
+
+
+def taught(family):
+    """Give the family after feedback that has made its law uneven."""
+    n, target = family.space.n, family.space.target
+    everyone = np.arange(n) if target is None else np.flatnonzero(target)
+    for i in range(3):
+        atoms = np.concatenate([everyone[i::2], everyone[:5], everyone[:2]])  # some of them more than once
+        ratios, density = np.ones((len(atoms), family.k)), np.linspace(0.5, 2.0, len(atoms))
+        receipt = seal(atoms, np.ones(len(atoms)), ratios, density, i, "taught")
+        family.observe(receipt, 0.1 + (atoms * 7 % n) ** 2 / n)
+    return family
+
+
+FAMILIES |= {
+    "cumulative": lambda: taught(Cumulative(N)),
+    "cumulative, untaught": lambda: with_uniform(Cumulative(N)),
+    "cumulative, anchored": lambda: with_uniform(taught(Cumulative(N, gamma=0.5))),
+    "cumulative, gamma by point": lambda: with_uniform(taught(Cumulative(N, gamma=0.1 + np.arange(N)))),
+    "cumulative, target": lambda: with_uniform(taught(Cumulative(Points(N, TARGET)))),
+    "cumulative and groups": lambda: with_uniform(taught(Cumulative(N)), Groups(LABELS)),
+    "exponential": lambda: taught(Exponential(N)),
+    "exponential, anchored": lambda: with_uniform(taught(Exponential(N, step=0.01))),
+    "exponential, target": lambda: with_uniform(taught(Exponential(Points(N, TARGET)))),
+    "mirror descent": lambda: taught(MirrorDescent(N, step=0.02)),
+    "mirror descent, relative": lambda: taught(MirrorDescent(N, floor=0.3)),
+    "ranks": lambda: taught(Ranks(N, period=10)),
+    "ranks, unsorted": lambda: Ranks(N),
 }
 
 FEW, SIZE = 9, 3  # so few that all sets can be listed

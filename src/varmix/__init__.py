@@ -6,20 +6,28 @@
     sampler.update(draw, gradient_norms)
 
 Ways of filling a batch are in `varmix.allocate`, of weighting it in `varmix.reweight`, the best mixture in hindsight in
-`varmix.hindsight`, the theorems' settings in `varmix.theory`, the contract suites in `varmix.testing`.
+`varmix.hindsight`, the theorems' settings in `varmix.theory`, samplers of other papers in `varmix.literature`, the
+contract suites in `varmix.testing`, scikit-learn estimators in `varmix.estimators`.  `varmix.auto(X, y)` finds groups
+in data; it needs scikit-learn, which is imported when it is first used.
 """
 
-from varmix import allocate, hindsight, reweight, theory
+from typing import TYPE_CHECKING
+
+from varmix import allocate, hindsight, literature, reweight, theory
 from varmix.checkpoint import load, save
-from varmix.components import Dense, Distances, Groups, KDpp, Stack, Uniform, with_uniform
+from varmix.components import Cumulative, Dense, Distances, Groups, KDpp, Stack, Uniform, with_uniform
 from varmix.draw import Draw
 from varmix.evidence import Evidence
 from varmix.learners import OGD, ONS, BarrierNewton, Fixed, Leader, Neyman
+from varmix.literature import vrb
 from varmix.meter import GainMeter
 from varmix.presets import importance, uniform, vrm
 from varmix.sampler import Sampler
 from varmix.simplex import RestrictedSimplex
 from varmix.spaces import Points, Subsets
+
+if TYPE_CHECKING:
+    from varmix.estimators.auto import auto as auto
 
 __version__ = "0.1.0"
 
@@ -27,6 +35,7 @@ __all__ = [
     "OGD",
     "ONS",
     "BarrierNewton",
+    "Cumulative",
     "Dense",
     "Distances",
     "Draw",
@@ -46,11 +55,21 @@ __all__ = [
     "allocate",
     "hindsight",
     "importance",
+    "literature",
     "load",
     "reweight",
     "save",
     "theory",
     "uniform",
+    "vrb",
     "vrm",
     "with_uniform",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "auto":  # not in __all__, so that `from varmix import *` works without scikit-learn
+        from varmix.estimators.auto import auto
+
+        return auto
+    raise AttributeError(f"module 'varmix' has no attribute {name!r}")

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from varmix.arrays import FloatArray, as_count, as_floats
 from varmix.draw import Draw
 from varmix.evidence import Evidence
+from varmix.kernels.cost import moments
 
 CONFIDENT = 1.959963984540054  # standard deviations on either side of a 95 % interval
 # Gains below which plain shuffling is the better choice, and from which it was never significantly better: measured for
@@ -80,16 +81,18 @@ class GainMeter:
         """Take in a batch; `gradient` is its weighted mean gradient, the mean of weight times gradient, if known."""
         evidence = Evidence.from_draw(draw, norms)  # checks the norms
         mean = None if gradient is None else self._checked(gradient)
-        r, m = 1.0 / draw.density, len(draw)
-        uniform, mixture = float(evidence.coefficients.mean()), float((evidence.coefficients * r).mean())
+        means, m = np.empty(4), len(draw)
+        largest = moments(evidence.coefficients, draw.density, means)
+        uniform, mixture, *spread = means.tolist()
         self._rescale(max(uniform, mixture))
         self.batches += 1
         self.draws += m
-        self.largest_weight = max(self.largest_weight, float(r.max()))
-        for sums in (self._counts, self._spread, self._moments, self._pairs):
-            sums *= self._decay
+        self.largest_weight = max(self.largest_weight, largest)
+        if self._decay < 1.0:
+            for sums in (self._counts, self._spread, self._moments, self._pairs):
+                sums *= self._decay
         self._counts += 1.0, 1.0 - (1.0 - self._decay) * self._counts[1]
-        self._spread += r.mean(), (r * r).mean()
+        self._spread += spread
         a, b = uniform / (self._unit or 1.0), mixture / (self._unit or 1.0)
         self._moments += a, b, a * a, a * b, b * b
         if mean is not None and self._previous is not None and self._unit:

@@ -13,6 +13,8 @@ from varmix.reweight import Reweight, exact
 from varmix.sampler import Sampler
 from varmix.spaces import Points, Space, Subsets
 
+LEAST_SCORE = 1e-30  # of the mean: what single precision holds without losing digits
+
 
 def vrm(
     *families: Components,
@@ -98,6 +100,10 @@ def uniform(n: int | Space, *, replacement: bool = True, rng: int | np.random.Ge
 def importance(scores: ArrayLike, *, smoothing: float = 0.1, rng: int | np.random.Generator | None = None) -> Sampler:
     """Static importance sampling: in proportion to `scores` (such as Lipschitz constants), smoothed by uniform.
 
+    With `smoothing=0.5` and Lipschitz constants it is the partially biased sampling of Needell, Srebro and Ward
+    (2014), `p_i = 1/2 (1/n) + 1/2 L_i / sum L`, whose weights are at most 2; with `smoothing=0` that of Zhao and
+    Zhang (2015, `p_i = L_i / sum L`), whose weights no number bounds: all scores must then be positive.
+
     Examples
     --------
     >>> sampler = importance([1.0, 1.0, 4.0], smoothing=0.5, rng=0)
@@ -105,12 +111,17 @@ def importance(scores: ArrayLike, *, smoothing: float = 0.1, rng: int | np.rando
     [0.5, 0.5, 2.0]
     """
     values = as_vector(scores, "scores")
-    smoothing = as_fraction(smoothing, "smoothing")
+    smoothing = as_fraction(smoothing, "smoothing", zero=True)
     if len(values) == 0 or values.min() < 0 or values.max() <= 0:
         raise ValueError(
             f"scores must be one non-negative number per point, not all zero; got {len(values)} of them, "
             f"from {values.min(initial=0.0):.3g} to {values.max(initial=0.0):.3g}."
         )
     values = values / values.max()
+    if smoothing == 0 and values.min() < LEAST_SCORE * values.mean():
+        raise ValueError(
+            f"Without smoothing a point of score zero would never be drawn, and the estimate be biased; point "
+            f"{int(values.argmin())} has {values.min():.3g} of the largest score. Give it a score, or use smoothing."
+        )
     family = Dense(probabilities=(values / values.sum())[:, None])
     return Sampler(with_uniform(family), Fixed([1.0 - smoothing, smoothing]), rng=rng)

@@ -83,6 +83,17 @@ class Power:
 
 
 @dataclass(frozen=True)
+class Unweighted:
+    """No weights: ones, whatever the density.  Biased towards what is drawn more often, and meant to be."""
+
+    unbiased: ClassVar[bool] = False
+
+    def __call__(self, density: FloatArray) -> FloatArray:
+        """Give ones."""
+        return np.ones_like(density)
+
+
+@dataclass(frozen=True)
 class Clip:
     """No weight above `limit`: min(r, limit), biased where it clips."""
 
@@ -99,3 +110,4 @@ class Clip:
 
 exact = Exact()
 horvitz_thompson = HorvitzThompson()
+unweighted = Unweighted()

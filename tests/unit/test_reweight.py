@@ -3,7 +3,7 @@ import pytest
 
 import varmix
 from varmix import Groups
-from varmix.reweight import Clip, Power, SoftTruncation, exact
+from varmix.reweight import Clip, Power, SoftTruncation, exact, unweighted
 
 DENSITY = np.array([0.1, 0.5, 1.0, 4.0])
 
@@ -14,6 +14,7 @@ DENSITY = np.array([0.1, 0.5, 1.0, 4.0])
         (exact, [10.0, 2.0, 1.0, 0.25], True),
         (SoftTruncation(0.2), [8.2, 1.8, 1.0, 0.4], False),
         (Power(0.5), [10**0.5, 2**0.5, 1.0, 0.5], False),
+        (unweighted, [1.0, 1.0, 1.0, 1.0], False),
         (Power(1.0), [10.0, 2.0, 1.0, 0.25], False),
         (Clip(3.0), [3.0, 2.0, 1.0, 0.25], False),
     ],

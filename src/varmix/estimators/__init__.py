@@ -1,1 +1,17 @@
-"""Estimators: what scikit-learn users reach for."""
+"""Estimators: what scikit-learn users reach for, and groups that are found in the data.
+
+model = varmix.estimators.MixtureSGDClassifier().fit(X, y)
+family = varmix.auto(X, y)
+"""
+
+try:
+    import sklearn as _sklearn  # noqa: F401 - only to say it once if it is missing
+except ImportError:
+    raise ModuleNotFoundError(
+        "varmix.estimators (and varmix.auto) need scikit-learn, which is missing. "
+        "Install it with: pip install 'varmix[sklearn]'"
+    ) from None
+
+from varmix.estimators.auto import auto, auto_labels
+
+__all__ = ["auto", "auto_labels"]

@@ -32,6 +32,22 @@ def coefficients(norms: FloatArray, density: FloatArray, out: FloatArray) -> int
 
 
 @kernel
+def moments(coefficients: FloatArray, density: FloatArray, out: FloatArray) -> float:
+    """Write the means of c, c / d, 1 / d and 1 / d^2 over a batch, and give the largest 1 / d."""
+    largest = 0.0
+    out[:] = 0.0
+    for r in range(density.shape[0]):
+        weight = 1.0 / density[r]
+        out[0] += coefficients[r]
+        out[1] += coefficients[r] * weight
+        out[2] += weight
+        out[3] += weight * weight
+        largest = max(largest, weight)
+    out /= density.shape[0]
+    return largest
+
+
+@kernel
 def value_and_gradient(
     ratios: FloatArray, coefficients: FloatArray, mixture: FloatArray, gradient: FloatArray
 ) -> float:

@@ -41,6 +41,28 @@ def dot(rows: Rows, i: int, v: FloatArray) -> float:
 
 
 @kernel
+def fetch(rows: Rows, y: FloatArray, lengths: FloatArray, points: IntArray) -> float:
+    """Read all of these rows, one number in every eight, and what else is used of them.
+
+    Shuffled rows are waited for in main memory.  Reads that nothing depends on are waited for together, so a loop of
+    them before a batch is used makes steps over small rows two to three times as fast.  What it gives is their sum, so
+    that the compiler cannot leave them out.
+    """
+    total = 0.0
+    if rows.indptr.shape[0]:
+        for i in points:
+            total += y[i] + lengths[i]
+            for p in range(rows.indptr[i], rows.indptr[i + 1], 8):
+                total += rows.data[p] + rows.indices[p]
+        return total
+    for i in points:
+        total += y[i] + lengths[i]
+        for j in range(0, rows.dense.shape[1], 8):
+            total += rows.dense[i, j]
+    return total
+
+
+@kernel
 def add(rows: Rows, i: int, scale: float, v: FloatArray) -> None:
     """Add `scale` times row i to `v`."""
     if rows.indptr.shape[0]:

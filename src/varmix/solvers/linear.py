@@ -1,7 +1,7 @@
 """Linear: hinge, logistic and squared loss of x.theta, dense or sparse, with compiled inner loops."""
 
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +28,14 @@ class Csr(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """Numbers of rows and columns."""
+        ...
+
+    def copy(self) -> Self:
+        """Give a copy."""
+        ...
+
+    def sum_duplicates(self) -> None:
+        """Sort every row, and add up entries of one place."""
         ...
 
 
@@ -73,13 +81,13 @@ class Linear:
         if loss not in LOSSES:
             raise ValueError(str(unknown("loss", loss, LOSSES)))
         self.rows, (self.n, self.features) = as_rows(X)
-        self.y = as_vector(y, "y", self.n)
+        self.y = np.ascontiguousarray(as_vector(y, "y", self.n))
         if loss != "squared" and not np.isin(self.y, (-1.0, 1.0)).all():
             raise ValueError(f"The {loss} loss needs labels -1 and 1; y holds {np.unique(self.y)[:5].tolist()}.")
         if not (np.isfinite(l2) and l2 >= 0):
             raise ValueError(f"l2 must be a finite number of at least 0, got {l2!r}.")
         self.loss, self.l2, self.intercept = loss, float(l2), bool(intercept)
-        self.costs = np.empty(0) if costs is None else as_vector(costs, "costs", self.n)
+        self.costs = np.empty(0) if costs is None else np.ascontiguousarray(as_vector(costs, "costs", self.n))
         if self.costs.min(initial=0.0) < 0:
             raise ValueError(f"costs must not be negative; the least is {self.costs.min():.3g}.")
         self.dim = self.features + self.intercept
@@ -95,9 +103,14 @@ class Linear:
     @cached_property
     def lipschitz(self) -> FloatArray:
         """How fast the gradient of every point can change (the hinge: how long it can be); penalty included."""
-        curvature = {"squared": 1.0, "logistic": 0.25, "hinge": 0.0}[self.loss]
-        bounds = curvature * self.lengths**2 + self.l2 if curvature else self.lengths
-        return bounds * self.costs if len(self.costs) else bounds
+        bounds = self.curvature * self.lengths**2 if self.curvature else self.lengths
+        bounds = bounds * self.costs if len(self.costs) else bounds
+        return bounds + self.l2 if self.curvature else bounds
+
+    @property
+    def curvature(self) -> float:
+        """The largest second derivative of the loss in its margin; 0 for the hinge, whose slope jumps."""
+        return {"squared": 1.0, "logistic": 0.25, "hinge": 0.0}[self.loss]
 
     def margins(self, theta: FloatArray, points: IntArray | None = None) -> FloatArray:
         """Give x.theta of these points, or of all."""
@@ -135,10 +148,14 @@ class Linear:
 
     def full_gradient(self, theta: FloatArray) -> FloatArray:
         """Give the gradient of F."""
-        out, slopes = self.penalty(theta), self.slopes(theta) / self.n
-        kernels.combine(self.rows, slopes, out)
+        return self.combine(self.slopes(theta)) + self.penalty(theta)
+
+    def combine(self, slopes: FloatArray) -> FloatArray:
+        """Give the mean of the gradients that belong to these slopes (n,)."""
+        out, slopes = np.zeros(self.dim), slopes / self.n
+        kernels.combine(self.rows, slopes, out)  # the rows end before the intercept
         if self.intercept:
-            out[-1] += slopes.sum()
+            out[-1] = slopes.sum()
         return out
 
     def norms(self, theta: FloatArray, points: IntArray) -> FloatArray:
@@ -175,6 +192,9 @@ def as_rows(X: ArrayLike | Csr) -> tuple[Rows, tuple[int, int]]:
         sparse = cast(Csr, X)
         if sparse.format != "csr":
             raise TypeError(f"A sparse X must be CSR, got {sparse.format}. Use X.tocsr().")
+        if not getattr(sparse, "has_canonical_format", True):  # the length of a row needs every entry once
+            sparse = sparse.copy()
+            sparse.sum_duplicates()
         data = _floating(sparse.data)
         dense = np.empty((0, 0), dtype=data.dtype)
         rows, shape = Rows(dense, data, sparse.indices, sparse.indptr), sparse.shape

@@ -1,11 +1,11 @@
-"""The loop that all solvers over points share: draw, step, give feedback, look.
+"""The loop that all solvers share: draw, step, give feedback, look.
 
-A method (SGD, SAGA, ...) steps over some batches; which points they hold, with what weights, only the sampler decides.
+A method (SGD, SAGA, ...) steps over some batches; which atoms they hold, with what weights, only the sampler decides.
 """
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Protocol, Required, TypedDict
+from typing import Protocol, Required, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,11 +22,19 @@ from varmix.spaces import Points
 # Draws made with one mixture in a compiled loop: a small part of those so far, as there is most to learn at first, up
 # to a number beside which the calls around the loop cost little.
 PART, MOST = 1 / 64, 1024
-DIVERGED = 1e100  # a norm beyond which nothing can be saved
+DIVERGED = 1e100  # a norm, or an entry of theta, beyond which nothing can be saved
+
+
+Callback: TypeAlias = Callable[[FloatArray, Trace], None]
+"""Called after every look."""
 
 
 class Method(Protocol):
-    """What is particular to a solver."""
+    """What is particular to a solver.
+
+    A method may also say of itself: `atoms` and `what`, how many atoms an epoch has and their name (the problem's
+    points unless told), and `spent(points)`, what it computed for these draws (a gradient each unless told).
+    """
 
     theta: FloatArray
     compiled: bool
@@ -38,7 +46,8 @@ class Method(Protocol):
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
         """Take one step per entry of `steps`, over consecutive batches.
 
-        Give the norms that the sampler is to learn from, and the weighted sum of the losses.
+        Give the norms that the sampler is to learn from, and the weighted sum of the losses (infinity or not a number
+        ends the run).
         """
         ...
 
@@ -54,7 +63,7 @@ class Options(TypedDict, total=False):
     looks: int
     ahead: int | None
     progress: bool
-    callback: Callable[[FloatArray, Trace], None] | None
+    callback: Callback | None
 
 
 def optimise(
@@ -70,7 +79,7 @@ def optimise(
     looks: int = 1,
     ahead: int | None = None,
     progress: bool = False,
-    callback: Callable[[FloatArray, Trace], None] | None = None,
+    callback: Callback | None = None,
 ) -> Result:
     """Run a method; the parameters are those of every solver.
 
@@ -98,10 +107,10 @@ def optimise(
     progress
         Whether to show a bar.
     callback
-        Called after every look, with theta and the trace.
+        Called after every look, with theta and the trace; theta is moved on afterwards, so copy it to keep it.
     """
-    check_space(sampler, problem.n, "points")
     run = Run(problem, sampler, method)
+    check_space(sampler, run.atoms, getattr(method, "what", "points"))
     run.epochs, run.batch, run.schedule = as_count(epochs, "epochs"), as_count(batch, "batch"), as_schedule(step)
     run.looks, run.callback = as_count(looks, "looks", least=0), callback
     run.ahead = None if ahead is None else as_count(ahead, "ahead")
@@ -133,10 +142,12 @@ class Run:
     schedule: Schedule
     looks: int
     ahead: int | None
-    callback: Callable[[FloatArray, Trace], None] | None
+    callback: Callback | None
 
     def __init__(self, problem: Problem, sampler: Sampler, method: Method) -> None:
         self.problem, self.sampler, self.method = problem, sampler, method
+        self.atoms: int = getattr(method, "atoms", problem.n)
+        self.spent: Callable[[IntArray], int] = getattr(method, "spent", len)
         self.done = 0  # batches
         self.evaluations = 0
         self.seconds = 0.0
@@ -146,15 +157,17 @@ class Run:
     def go(self, tol: float | None, patience: int, progress: bool) -> Result:
         """Run all epochs, or until the tolerance is reached."""
         best, waited = np.inf, 0
-        with Progress(self.epochs, progress) as bar:
+        # Where numbers overflow the run has diverged, and the result says so.
+        with Progress(self.epochs, progress) as bar, np.errstate(over="ignore", invalid="ignore"):
             if self.looks:
                 self._look()
             for epoch in range(1, self.epochs + 1):
+                before = self.done
                 loss = self._epoch(epoch)
                 bar.advance(f"loss {loss:.4g}")
                 if not np.isfinite(loss):
                     return self._result("diverged", epoch)
-                if tol is not None:
+                if tol is not None and self.done > before:  # batches larger than an epoch leave some epochs empty
                     waited = waited + 1 if loss > best - tol else 0
                     best = min(best, loss)
                     if waited >= patience:
@@ -166,7 +179,7 @@ class Run:
         begun = perf_counter()
         self.evaluations += self.method.begin_epoch(epoch)
         self.seconds += perf_counter() - begun
-        first, last = self.done, -(-epoch * self.problem.n // self.batch)
+        first, last = self.done, -(-epoch * self.atoms // self.batch)
         total = 0.0
         for stop in np.linspace(first, last, max(self.looks, 1) + 1)[1:].round().astype(int).tolist():
             while self.done < stop:
@@ -191,20 +204,30 @@ class Run:
     def _round(self, count: int) -> float:
         """Draw some batches, step over them, give their feedback; give the sum of their losses."""
         draw = self.sampler.draw(self.batch, count)
-        t = np.arange(self.done + 1.0, self.done + count + 1.0)
-        steps = np.asarray(self.schedule(t, self._total), dtype=np.float64)
-        norms, loss = self.method.run(draw.indices, draw.weights, steps)
+        norms, loss = self.method.run(draw.indices, draw.weights, self._steps(count))
         self.done += count
-        self.evaluations += len(draw)
-        if not norms.max() < DIVERGED:  # also when it is not a number
+        self.evaluations += self.spent(draw.indices)
+        # Both, also when they are not numbers: gradients of the hinge stay short however far theta has gone.
+        if not (norms.max() < DIVERGED and np.abs(self.method.theta).max() < DIVERGED):
             return np.inf
         self.meter.update(draw, norms)
         self.sampler.update(draw, norms)
         return loss
 
+    def _steps(self, count: int) -> FloatArray:
+        """Give the lengths of the next steps."""
+        t = np.arange(self.done + 1.0, self.done + count + 1.0)
+        steps = np.asarray(self.schedule(t, self._total), dtype=np.float64)
+        if steps.shape != t.shape:
+            raise ValueError(
+                f"The schedule gave an array of shape {steps.shape} for the {count} steps it was asked for. Give one "
+                f"length for every entry of t, for example eta / t."
+            )
+        return steps
+
     @property
     def _total(self) -> int:
-        return -(-self.epochs * self.problem.n // self.batch)
+        return -(-self.epochs * self.atoms // self.batch)
 
     def _look(self) -> None:
         trace, theta = self.trace, self.method.theta

@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+import numpy as np
+
 from varmix.arrays import FloatArray, IntArray
 
 
@@ -40,3 +42,27 @@ class Problem(Protocol):
     def objective(self, theta: FloatArray) -> float:
         """Give F(theta), from all points."""
         ...
+
+
+PART = 4096  # points whose gradients are in memory at once
+
+
+def mean_gradient(problem: Problem, theta: FloatArray) -> FloatArray:
+    """Give the mean of all points' gradients, without the penalty."""
+    total = np.zeros(problem.dim)
+    for first in range(0, problem.n, PART):
+        points = np.arange(first, min(first + PART, problem.n))
+        total += problem.gradients(theta, points).sum(axis=0)
+    return total / problem.n
+
+
+def feedback(problem: Problem, theta: FloatArray, points: IntArray, gradients: FloatArray) -> FloatArray:
+    """Give these points' norms, from their gradients where the problem knows no shorter way."""
+    if getattr(problem, "knows_norms", True):
+        return problem.norms(theta, points)
+    return lengths(gradients)
+
+
+def lengths(gradients: FloatArray) -> FloatArray:
+    """Give the Euclidean length of every row."""
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", gradients, gradients)))

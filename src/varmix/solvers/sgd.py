@@ -10,7 +10,7 @@ from varmix.kernels import descent
 from varmix.sampler import Sampler
 from varmix.solvers.linear import Linear
 from varmix.solvers.loop import Options, optimise, starting_point
-from varmix.solvers.problem import Problem
+from varmix.solvers.problem import Problem, feedback
 from varmix.solvers.trace import Result
 
 
@@ -32,36 +32,47 @@ def sgd(problem: Problem, sampler: Sampler, *, start: ArrayLike | None = None, *
     True
     """
     theta = starting_point(start, problem.dim)
-    method = _CompiledSgd(problem, theta) if isinstance(problem, Linear) else _Sgd(problem, theta)
+    method = CompiledSgd(problem, theta) if isinstance(problem, Linear) else Sgd(problem, theta)
     return optimise(problem, sampler, method, **options)
 
 
-class _Sgd:
+class Sgd:
+    """For any problem, batch by batch."""
+
     compiled = False
 
     def __init__(self, problem: Problem, theta: FloatArray) -> None:
         self.problem, self.theta = problem, theta
 
     def begin_epoch(self, epoch: int) -> int:
+        """Nothing is due."""
         return 0
 
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
+        """Take a step per batch."""
         problem, batch = self.problem, len(points) // len(steps)
         norms, total = np.empty(len(points)), 0.0
         for step, first in zip(steps, range(0, len(points), batch), strict=True):
             part = slice(first, first + batch)
             total += float(weights[part] @ problem.losses(self.theta, points[part]))
-            norms[part] = problem.norms(self.theta, points[part])
-            gradient = weights[part] @ problem.gradients(self.theta, points[part]) / batch
-            self.theta = self.theta - step * (gradient + problem.penalty(self.theta))
+            gradients = problem.gradients(self.theta, points[part])
+            norms[part] = feedback(problem, self.theta, points[part], gradients)
+            self.move(weights[part] @ gradients / batch + problem.penalty(self.theta), step)
         return norms, total
 
+    def move(self, gradient: FloatArray, step: float) -> None:
+        """Go a step along an estimate of the gradient of F."""
+        self.theta = self.theta - step * gradient
 
-class _CompiledSgd(_Sgd):
+
+class CompiledSgd(Sgd):
+    """For linear problems."""
+
     compiled = True
     problem: Linear
 
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
+        """Take a step per batch, in one compiled call."""
         p, norms = self.problem, np.empty(len(points))
         total = descent.sgd(
             p.rows, p.y, p.costs, p.lengths, p.code, p.intercept, p.l2, points, weights, steps, self.theta, norms

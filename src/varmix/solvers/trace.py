@@ -16,7 +16,7 @@ class Trace:
     Attributes
     ----------
     evaluations
-        Gradients of single points computed so far (full passes included).
+        Gradients of single points computed so far, full passes included (coordinate descent: partial derivatives).
     seconds
         Time spent so far.
     losses

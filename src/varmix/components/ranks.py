@@ -1,0 +1,133 @@
+"""Ranks: points by the rank of their last known loss."""
+
+import math
+from typing import final
+
+import numpy as np
+
+from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_count, as_number, require, restored
+from varmix.components.base import Family
+from varmix.draw import Draw
+from varmix.spaces import Points
+from varmix.uniforms import Uniforms
+
+
+@final
+class Ranks(Family):
+    """Points by the rank of their last known loss: online batch selection of Loshchilov and Hutter (2015).
+
+        p of rank i proportional to exp( -log(pressure) i / n ),     i = 0, ..., n - 1
+
+    The largest loss has rank 0, and is `pressure` times as likely as the least.  The law over ranks is geometric, so
+    that a draw is one logarithm.  Points whose loss is not known yet come before all others, in order of their
+    numbers; before the first sort all are alike.  Like the paper we sort now and then, not after each draw: once
+    every `period` rows of feedback, and that costs log n a row when the period is n.
+
+    Parameters
+    ----------
+    n
+        Number of points.
+    pressure
+        s_e of the paper, at least 1; it may be set between draws, as the paper lets it fall during training.
+    period
+        Rows of feedback between two sorts; n unless told.
+
+    Examples
+    --------
+    >>> family = Ranks(4, pressure=16.0)
+    >>> family.ratios(np.arange(4))[:, 0].tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    >>> from varmix import Fixed, Sampler
+    >>> sampler = Sampler(family, Fixed())
+    >>> sampler.update(sampler.census(), [0.0, 3.0, 2.0, 1.0])
+    >>> (family.ratios(np.arange(4))[:, 0] * 15 / 4).round(9).tolist()
+    [1.0, 8.0, 4.0, 2.0]
+    """
+
+    space: Points
+
+    def __init__(self, n: int, *, pressure: float = 100.0, period: int | None = None) -> None:
+        self.space, self.k = Points(n), 1
+        n = self.space.n
+        self.period = n if period is None else as_count(period, "period")
+        self.pressure = pressure
+        self._losses: FloatArray = np.full(n, -1.0)  # not known yet
+        self._order: IntArray = np.arange(n)
+        self._rank: AnyArray = np.arange(n)
+        self._since, self._sorted = 0, False
+
+    @property
+    def pressure(self) -> float:
+        """How much likelier the largest loss is than the least."""
+        return self._pressure
+
+    @pressure.setter
+    def pressure(self, pressure: float) -> None:
+        number = as_number(pressure, "pressure")
+        if not 1 <= number < math.inf:
+            raise ValueError(f"pressure must be a finite number of at least 1, got {pressure!r}.")
+        self._pressure = number
+        # p(i) = fall^i (1 - fall) / (1 - fall^n) with fall = e^-decay; expm1 keeps the digits of both differences.
+        self._decay = math.log(number) / self.space.n
+        whole = -math.expm1(-math.log(number))
+        self._first = 1.0 if number == 1.0 else self.space.n * -math.expm1(-self._decay) / whole
+
+    @property
+    def c(self) -> float:  # type: ignore[override]
+        """The largest ratio: that of rank 0."""
+        return self._first if self._sorted else 1.0
+
+    def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
+        """Draw a rank by inverting the geometric law, and give the point that has it."""
+        n, u = self.space.n, uniforms.take(len(lanes))
+        if self._sorted and self._decay > 0:
+            ranks = np.log1p(u * math.expm1(-math.log(self._pressure))) / -self._decay
+        else:
+            ranks = u * n
+        atoms = self._order[np.clip(ranks.astype(np.int64), 0, n - 1)]
+        return atoms, self._rows(atoms)
+
+    def ratios(self, atoms: IntArray) -> FloatArray:
+        """Give the present ratios of these atoms."""
+        return self._rows(as_atoms(atoms, self.space.n))
+
+    def _rows(self, atoms: IntArray) -> FloatArray:
+        if not self._sorted:
+            return np.ones((len(atoms), 1))
+        return np.asarray(self._first * np.exp(-self._decay * self._rank[atoms]))[:, None]
+
+    def observe(self, draw: Draw, norms: FloatArray) -> None:
+        """Remember the losses (of a point that was drawn twice, the last), and sort when it is time."""
+        self._losses[draw.indices] = norms
+        self._since += len(norms)
+        if self._since >= self.period:
+            keys = np.where(self._losses < 0, -np.inf, -self._losses)
+            self._place(np.argsort(keys, kind="stable"))
+            self._since, self._sorted = 0, True
+
+    def _place(self, order: IntArray) -> None:
+        self._order = order
+        self._rank = np.empty_like(order)
+        self._rank[order] = np.arange(len(order))
+
+    def state_dict(self) -> State:
+        """Give the last known losses, and the order that they had when they were sorted."""
+        own = {"losses": self._losses.copy(), "order": self._order.copy(), "sorted": self._sorted}
+        return super().state_dict() | own | {"since": self._since, "period": self.period, "pressure": self._pressure}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take losses, order and pressure over."""
+        require(state, set(self.state_dict()), "Ranks")
+        self.check_shape(state)
+        if state["period"] != self.period:
+            raise ValueError(
+                f"The saved Ranks sort every {state['period']!r} rows, these every {self.period}: rebuild."
+            )
+        losses = restored(state["losses"], self._losses, "losses")
+        order = restored(state["order"], self._order, "order")
+        if not np.array_equal(np.sort(order), np.arange(self.space.n)) or not isinstance(state["sorted"], bool):
+            raise ValueError("The saved order does not list every point once: the state is damaged.")
+        since = as_count(state["since"], "since", least=0)
+        self.pressure = state["pressure"]  # the last that can fail
+        self._losses, self._since, self._sorted = losses, since, state["sorted"]
+        self._place(order)
