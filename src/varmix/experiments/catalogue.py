@@ -26,6 +26,7 @@ ENTRIES = {
     "blobs": Entry("Section 6.1: a linear SVM on six blobs"),
     "kdpp": Entry("Section 6.2: linear regression on sets from k-DPPs"),
     "regret": Entry("Sections 3 and 4: regret, and Theorem 1 against what is measured"),
+    "convex": Entry("Beyond the paper: convex problems on real data, against reshuffling", ("sklearn",), "sklearn"),
 }
 
 

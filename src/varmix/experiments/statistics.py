@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import binom, spearmanr
 from scipy.stats import t as student
 
+from varmix.arrays import FloatArray
 from varmix.meter import Interval
 
 CONFIDENCE = 0.95
@@ -88,3 +89,59 @@ def band(rows: Sequence[Sequence[float]]) -> tuple[list[float], list[float], lis
 
 def _exp(x: float) -> float:
     return math.inf if x > 700.0 else math.exp(x)
+
+
+def ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
+    """Give the ratio of two geometric means of independent positive samples, with Welch's interval of the logarithms.
+
+    Examples
+    --------
+    >>> str(ratio([1.0, 2.0, 4.0], [2.0, 4.0, 8.0, 4.0]))
+    '0.5 [0.107, 2.34]'
+    """
+    if not (np.isfinite(mine).all() and np.isfinite(theirs).all()):
+        return Interval(math.inf if np.isfinite(theirs).all() else math.nan, 0.0, math.inf)
+    a, b = np.log(mine), np.log(theirs)
+    center = float(a.mean() - b.mean())
+    if min(len(a), len(b)) < 2:
+        return Interval(_exp(center), 0.0, math.inf)
+    parts = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
+    total = float(sum(parts))
+    if total == 0.0:
+        return Interval(_exp(center), _exp(center), _exp(center))
+    freedom = total**2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
+    half = float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(total)
+    return Interval(_exp(center), _exp(center - half), _exp(center + half))
+
+
+def combined(ratios: Sequence[Interval]) -> Interval:
+    """Give the geometric mean of independent ratios; its interval is of the size that theirs allow.
+
+    It says how sure the mean over just these is, not what others would give.
+
+    Examples
+    --------
+    >>> str(combined([Interval(0.5, 0.25, 1.0), Interval(2.0, 1.0, 4.0)]))
+    '1 [0.613, 1.63]'
+    """
+    center = float(np.mean([_log(r.value) for r in ratios]))
+    halves = [(_log(r.high) - _log(r.low)) / 2 for r in ratios]
+    half = math.sqrt(sum(half**2 for half in halves)) / len(ratios)
+    return Interval(_exp(center), _exp(center - half), _exp(center + half))
+
+
+def _log(x: float) -> float:
+    return -math.inf if x <= 0 else math.log(x)
+
+
+def line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """Give the slope of the least-squares line through points, and Spearman's rank correlation.
+
+    Examples
+    --------
+    >>> slope, rank = line(np.array([0.0, 1.0, 2.0]), np.array([0.0, 2.0, 4.0]))
+    >>> round(slope, 6), round(rank, 6)
+    (2.0, 1.0)
+    """
+    slope = float(np.polyfit(x, y, 1)[0])
+    return slope, float(spearmanr(x, y).statistic)

@@ -1,0 +1,13 @@
+"""Convex problems on real data: adaptive sampling against plain reshuffling.
+
+    varmix reproduce convex
+
+Logistic regression and least squares by SGD with linear decay.  What people use today is not uniform draws with
+replacement but `shuffle=True`, so that is the baseline; every arm has its own best step, found on other seeds.
+"""
+
+from varmix.experiments.convex.findings import findings
+from varmix.experiments.convex.protocol import plan, run, seconds, then
+from varmix.experiments.experiment import Experiment
+
+EXPERIMENT = Experiment("convex", plan, run, seconds, findings, then)
