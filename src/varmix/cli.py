@@ -52,7 +52,9 @@ def reproduce(
 
 @app.command()
 def bench(
-    benchmarks: Annotated[list[str] | None, typer.Argument(help="Which of core, bias, sets; all if none.")] = None,
+    benchmarks: Annotated[
+        list[str] | None, typer.Argument(help="Which of core, bias, sets, estimators; all if none.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for the results (benchmarks/results in a checkout, else results/benchmarks)."),

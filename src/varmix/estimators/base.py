@@ -170,12 +170,13 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
 def _check_number(value: object, name: str, zero: bool = False) -> None:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}.")
-    if not (np.isfinite(float(value)) and (value > 0 or (zero and value == 0))):
+    number = float(value)
+    if not (np.isfinite(number) and (number > 0 or (zero and number == 0))):
         raise ValueError(f"{name} must be a finite number {'of at least' if zero else 'above'} zero, got {value!r}.")
 
 
 def _check_whole(value: object, name: str) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be a whole number, got {value!r}.")
-    if value < 1:
+    if int(value) < 1:
         raise ValueError(f"{name} must be at least 1, got {value!r}.")

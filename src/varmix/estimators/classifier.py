@@ -228,4 +228,4 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     def predict_log_proba(self, X: Any) -> FloatArray:  # noqa: ANN401
         """Give the logarithms of the probabilities."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.asarray(np.log(self.predict_proba(X)))

@@ -16,8 +16,9 @@ from varmix.sampler import Sampler
 from varmix.solvers import Linear
 
 SAMPLINGS = ("mixture", "shuffle", "uniform", "importance", "vrb")
-# The meter is asked when a tenth of the epochs are done, and not before it has seen so many draws.
-EARLY, ENOUGH = 0.1, 4096
+# The meter is asked from a tenth of the epochs on, and not before it has seen so many draws; at three tenths the
+# estimate decides where its interval does not.
+EARLY, LATE, ENOUGH = 0.1, 0.3, 4096
 
 
 def build(
@@ -82,9 +83,9 @@ def check(sampling: object, components: object, refresh: object) -> None:
 class Watch:
     """Sees every epoch of a run: keeps the losses, and changes to plain shuffling where the mixture does not pay.
 
-    The meter is asked once, at the end of the first epoch by which a tenth of the epochs and 4,096 draws are done (the
-    gain of a whole run can be read off its first tenth or so).  Below a gain of 1.25 plain shuffling is the better
-    choice, and takes over.
+    Below a gain of 1.25 plain shuffling is the better choice.  The meter is asked at the end of every epoch, from where
+    a tenth of the epochs and 4,096 draws are done, until its interval lies on one side of that; when three tenths are
+    done the estimate decides.  (The gain of a whole run can be read off its first tenth to third.)
     """
 
     def __init__(self, sampling: str, sampler: Sampler, epochs: int, fallback: bool, seed: int, verbose: int) -> None:
@@ -101,14 +102,16 @@ class Watch:
             print(f"epoch {epoch}/{self.epochs}: loss {loss:.6g}, gain {self.gain(meter).value:.3g} ({self.sampling})")
         if not self._undecided or epoch < EARLY * self.epochs or meter.draws < ENOUGH or epoch == self.epochs:
             return None
+        gain, least = meter.gain, RESHUFFLED[0]
+        if gain.low < least <= gain.high and epoch < LATE * self.epochs:
+            return None
         self._undecided = False
-        gain = meter.gain
-        if gain.value >= RESHUFFLED[0]:
+        if gain.value >= least:
             return None
         self._gain, self.sampling = gain, "shuffle"
         self.reason = (
             f"After {epoch} of {self.epochs} epochs the gain over uniform sampling was {gain}, below "
-            f"{RESHUFFLED[0]}, where plain shuffling is the better choice; it was used from there on."
+            f"{least}, where plain shuffling is the better choice; it was used from there on."
         )
         return presets.uniform(self.sampler.components.space.n, replacement=False, rng=self._seed)
 
