@@ -5,14 +5,16 @@ import json
 import subprocess
 import sys
 from math import isfinite
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from varmix.benchmarks import bias, catalogue, core, processes, sets
+from varmix.benchmarks import bias, catalogue, core, estimators, processes, sets
 from varmix.benchmarks.peers import DPPY, TORCH
 from varmix.benchmarks.timing import best_of, machine, seconds
+from varmix.datasets import DataUnavailable
 
 CORE = core.Scale(n=200, calls=1, repeats=1, rounds=1000, starts=2, huge=())
 SETS = sets.Scale(few=20, many=30, built=(20, 30), calls=1, repeats=1)
@@ -88,6 +90,39 @@ def test_the_real_peers_are_called_as_they_want_to_be(console):
         pytest.skip("needs torch and DPPy")
     assert core.speed(console, CORE)["RandomSampler, one index, ns"] > 0
     assert sets.draws(console, SETS)["DPPy"]["us a set"] > 0
+
+
+ESTIMATORS = estimators.Scale(sets=("adult",), epochs=2, repeats=1)
+
+
+@pytest.fixture
+def adult(monkeypatch):
+    """Made up, whether the real one is there or not."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    data = SimpleNamespace(X=np.column_stack([X, np.ones(300)]), y=(X[:, 0] > 1).astype(np.uint8))
+    monkeypatch.setattr("varmix.datasets.load", lambda name: data)
+
+
+@pytest.mark.usefixtures("adult")
+def test_the_estimators_are_measured_beside_a_peer(console):
+    pytest.importorskip("sklearn")
+    results = estimators.measure(console, ESTIMATORS)
+    assert list(results) == ["adult, hinge", "adult, log_loss"]
+    assert list(results["adult, hinge"]) == ["SGDClassifier", "shuffle", "mixture", "cross refresh"]
+    assert results["adult, hinge"]["SGDClassifier"]["over SGDClassifier"] == 1.0
+    assert all(isfinite(value) for row in results.values() for value in numbers(row))
+    assert "limit 1.5 x" in printed(console)
+
+
+def test_without_a_peer_or_data_the_estimators_are_left_out(console, monkeypatch):
+    def missing(name):
+        raise DataUnavailable(f"There is no {name}.")
+
+    monkeypatch.setattr("varmix.datasets.load", missing)
+    assert estimators.measure(console, ESTIMATORS) == {}
+    assert printed(console) in ("adult is left out: There is no adult.\n", "")
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+    assert estimators.measure(console, ESTIMATORS) == {}
 
 
 def test_the_bias_is_measured_the_same_each_time(console):

@@ -74,10 +74,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
     def _check_costs(self, sample_weight: Any, X: Any) -> FloatArray | None:  # noqa: ANN401
         if sample_weight is None:
             return None
-        costs = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not costs.any():
-            raise ValueError("sample_weight is zero for all points: there is nothing to fit.")
-        return np.asarray(costs)
+        return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
 
     def _seeds(self, count: int) -> list[int]:
         # scikit-learn's way: an instance of RandomState goes on, so that two fits with it differ.
