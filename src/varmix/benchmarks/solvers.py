@@ -1,0 +1,135 @@
+"""How fast the solvers converge: SVRG and SAGA by sampler, and coordinate descent by sampler and step.
+
+Ridge regressions with known minimum.  The rows (for coordinates: the columns) are of four kinds, the longest the
+rarest.  Each sampler gets the constant step it can afford: 1 / (3 L) with the largest of the points' constants L for
+uniform draws, and with their mean for draws that follow the lengths.  Nothing here depends on the machine.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+
+import varmix
+from varmix import Sampler
+from varmix.arrays import FloatArray, IntArray
+from varmix.solvers import Linear, Trace, coordinate_descent, saga, sgd, svrg
+
+SHARES = (0.7, 0.2, 0.08, 0.02)
+SCALES = (0.5, 1.0, 3.0, 8.0)
+L2 = 0.05
+REACHED = 1e-10  # an excess that counts as solved
+ROUNDING = 1e-14  # an excess that is only rounding, and says nothing about rates
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured: points, coordinates, and epochs of each."""
+
+    n: int = 500
+    coordinates: int = 50
+    epochs: int = 60
+    sweeps: int = 8000
+
+
+FULL = Scale()
+
+
+def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
+    """Measure the rates of SVRG and SAGA, and the draws that coordinate descent needs."""
+    return {
+        "excess after a pass over the one before": rates(console, scale),
+        f"draws of a coordinate to an excess of {REACHED:g}": draws(console, scale),
+    }
+
+
+def rates(console: Console, scale: Scale = FULL) -> dict[str, dict[str, float]]:
+    """Give the geometric rate of the excess per pass, and where it ended; with plain SGD beside it."""
+    labels = kinds(scale.n)
+    problem = regression(scale.n, 10, by_row=labels)
+    lipschitz, least = problem.lipschitz, minimum(problem)
+    samplers: dict[str, tuple[Callable[[], Sampler], float]] = {
+        "uniform": (lambda: varmix.uniform(scale.n, rng=0), float(lipschitz.max())),
+        "static": (lambda: varmix.importance(lipschitz, rng=0), float(lipschitz.mean())),
+        "VRM": (lambda: varmix.vrm(varmix.Groups(labels), rng=0), float(lipschitz.mean())),
+    }
+    results = {}
+    for solver in (svrg, saga, sgd):
+        for name, (sampler, bound) in samplers.items():
+            result = solver(problem, sampler(), step=1 / (3 * bound), batch=1, epochs=scale.epochs)
+            excess = np.array(result.trace.losses) - least
+            row = {"step": 1 / (3 * bound), "rate": rate(excess), "last excess": max(float(excess[-1]), 0.0)}
+            results[f"{solver.__name__}, {name}"] = row
+            console.print(
+                f"  {solver.__name__}, {name}: step {row['step']:.3g}, excess x {row['rate']:.3f} a pass, "
+                f"{row['last excess']:.1e} after {scale.epochs}"
+            )
+    return results
+
+
+def draws(console: Console, scale: Scale = FULL) -> dict[str, dict[str, float]]:
+    """Give how many coordinates were drawn until the excess was small, by step rule and sampler."""
+    d, results = scale.coordinates, {}
+    labels = kinds(d)
+    problem = regression(10 * d, d, by_column=labels)
+    constants, least = np.mean(problem.rows.dense**2, axis=0) + L2, minimum(problem)
+    samplers: dict[str, tuple[Callable[[], Sampler], float]] = {
+        "uniform": (lambda: varmix.uniform(d, rng=0), 1 / (d * constants.max())),
+        "static": (lambda: varmix.importance(constants, rng=0), 1 / (2 * d * constants.mean())),
+        "VRM": (lambda: varmix.vrm(varmix.Groups(labels), rng=0), 1 / (2 * d * constants.mean())),
+    }
+    for rule in ("lipschitz", "unbiased"):
+        results[rule] = {}
+        for name, (sampler, step) in samplers.items():
+            chosen = "lipschitz" if rule == "lipschitz" else step
+            result = coordinate_descent(problem, sampler(), step=chosen, epochs=scale.sweeps, tol=1e-14)
+            needed = first_below(result.trace, least + REACHED)
+            console.print(f"  coordinate descent, {rule} steps, {name}: {needed if needed else 'too many'} draws")
+            if needed:
+                results[rule][name] = needed
+    return results
+
+
+def kinds(n: int) -> IntArray:
+    """Give a label from 0 to 3 to each of n rows or columns, the last ones the rarest."""
+    return np.searchsorted(np.cumsum(SHARES), (np.arange(n) + 0.5) / n).astype(np.int64)
+
+
+def regression(n: int, d: int, *, by_row: IntArray | None = None, by_column: IntArray | None = None) -> Linear:
+    """Give a ridge regression whose rows or columns have the scales of their labels."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    if by_row is not None:
+        X *= np.array(SCALES)[by_row][:, None] / math.sqrt(d)
+    if by_column is not None:
+        X *= np.array(SCALES)[by_column]
+    y = X @ rng.normal(size=d) + rng.normal(size=n)
+    return Linear(X, y, loss="squared", l2=L2)
+
+
+def minimum(problem: Linear) -> float:
+    """Give the least F, from the normal equations of a dense problem without an intercept."""
+    X = problem.rows.dense
+    normal = X.T @ X / problem.n + problem.l2 * np.eye(problem.dim)
+    return problem.objective(np.linalg.solve(normal, X.T @ problem.y / problem.n))
+
+
+def rate(excess: FloatArray) -> float:
+    """Give the factor from one entry to the next, by least squares on the logarithms, before rounding takes over.
+
+    Examples
+    --------
+    >>> round(rate(np.array([1.0, 0.1, 0.01, 0.001, 0.0])), 6)
+    0.1
+    """
+    small = np.flatnonzero(excess <= ROUNDING)
+    logs = np.log(excess[: small[0]] if len(small) else excess)
+    return float(np.exp(np.polyfit(np.arange(len(logs)), logs, 1)[0]))
+
+
+def first_below(trace: Trace, level: float) -> int:
+    """Give the evaluations at the first look at or below a level; 0 if there was none."""
+    below = np.flatnonzero(np.array(trace.losses) <= level)
+    return trace.evaluations[below[0]] if len(below) else 0
