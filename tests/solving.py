@@ -9,7 +9,7 @@ import varmix
 from varmix.solvers import Custom, Linear
 from varmix.solvers.adagrad import Adagrad, CompiledAdagrad
 from varmix.solvers.blocks import Layout
-from varmix.solvers.coordinate import CompiledCoordinates, Coordinates
+from varmix.solvers.coordinate import CompiledCoordinates
 from varmix.solvers.saga import CompiledSaga, Saga
 from varmix.solvers.sgd import CompiledSgd, Sgd
 from varmix.solvers.svrg import CompiledSvrg, Svrg

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import varmix
-from solving import KINDS, OVER_POINTS, CompiledCoordinates, Coordinates, coordinates, linear
+from solving import KINDS, OVER_POINTS, coordinates, linear
 from varmix.solvers import Linear
+from varmix.solvers.coordinate import CompiledCoordinates, Coordinates
 
 FLAGS = list(itertools.product([False, True], [0.0, 0.1], [False, True]))  # intercept, l2, costs
 BATCHES = (1, 7)

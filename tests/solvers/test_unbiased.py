@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from helpers import atom_probabilities, lane_probabilities
-from solving import OVER_POINTS, CompiledCoordinates, Coordinates, coordinates, law, linear, samplers, step_of
+from solving import OVER_POINTS, coordinates, law, linear, samplers, step_of
 from varmix.allocate import independent, stratified
+from varmix.solvers.coordinate import CompiledCoordinates, Coordinates
 
 N = 7
 NAMES = ["uniform", "static", "vrm, groups", "vrm, smoothed groups", "vrm, dense", "vrm, distances"]

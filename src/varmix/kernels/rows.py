@@ -83,7 +83,7 @@ def combine(rows: Rows, scales: FloatArray, out: FloatArray) -> None:
 
 @kernel
 def lengths(rows: Rows, constant: float, out: FloatArray) -> None:
-    """Write the Euclidean length of every row with a `constant` behind it; squares are doubles (the 1.0) for any entries."""
+    """Write the Euclidean length of every row with a `constant` behind it; the 1.0 makes float32 a double."""
     for i in range(out.shape[0]):
         total = constant * constant
         if rows.indptr.shape[0]:
