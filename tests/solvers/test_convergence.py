@@ -34,6 +34,10 @@ SAMPLERS = {
     "uniform": (lambda problem: varmix.uniform(N, rng=1), np.max),
     "static": (lambda problem: varmix.importance(problem.lipschitz, rng=1), np.mean),
     "vrm": (lambda problem: varmix.vrm(varmix.Groups(LABELS), rng=1), np.mean),
+    "vrm, half uniform": (
+        lambda problem: varmix.vrm(varmix.Groups(LABELS), gamma=0.5, rng=1),
+        lambda lipschitz: 2 * np.mean(lipschitz),
+    ),
     "vrm, window": (
         lambda problem: varmix.vrm(varmix.Groups(LABELS), learner=varmix.BarrierNewton(window=2000), rng=1),
         np.mean,
