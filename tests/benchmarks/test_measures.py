@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from varmix.benchmarks import bias, catalogue, core, estimators, processes, sets
+from varmix.benchmarks import bias, catalogue, core, estimators, processes, sets, solvers
 from varmix.benchmarks.peers import DPPY, TORCH
 from varmix.benchmarks.timing import best_of, machine, seconds
 from varmix.datasets import DataUnavailable
@@ -131,6 +131,19 @@ def test_the_bias_is_measured_the_same_each_time(console):
     assert list(results) == ["m = 1", "m = 10", "pass", "pass, standard error"]
     assert abs(results["pass"]) < 0.01 < results["m = 1"]
     assert bias.measure(console, scale) == results
+
+
+def test_the_rates_of_solvers_are_measured_the_same_each_time(console):
+    scale = solvers.Scale(n=100, coordinates=20, epochs=4, sweeps=30)
+    results = solvers.measure(console, scale)
+    rates, draws = results.values()
+    assert list(rates)[:3] == ["svrg, uniform", "svrg, static", "svrg, VRM"]
+    assert rates["svrg, VRM"]["rate"] < rates["sgd, VRM"]["rate"]
+    assert list(draws) == ["lipschitz", "unbiased"]
+    assert "uniform" not in draws["unbiased"]  # not reached in so few, and said so
+    assert "unbiased steps, uniform: too many draws" in printed(console)
+    assert json.loads(json.dumps(results, allow_nan=False)) == results
+    assert solvers.measure(console, scale) == results
 
 
 def test_the_problem_of_the_bias_is_a_mixture_with_its_anchor():

@@ -38,7 +38,7 @@ class Continued:
 
 
 def rate(name: str, eta: float, power: float, alpha: float, done: float = 0.0) -> Schedule:
-    """Give the schedule of a name; `auto` is linear for a run whose end is known, which is one that is not continued.
+    """Give the schedule of a name after `done` steps of it.
 
     Examples
     --------
