@@ -137,6 +137,7 @@ def test_a_column_of_nothing_stays_where_it_is():
         ({"step": "lipschitz", "lipschitz": -np.ones(6)}, ValueError, "must not be negative; the least is -1"),
         ({"step": "lipschitz", "lipschitz": np.ones(5)}, ValueError, r"lipschitz must have shape \(6,\)"),
         ({"step": 0.1, "blocks": [0, 1]}, ValueError, r"one label per coordinate: expected shape \(6,\), got \(2,\)"),
+        ({"step": 0.1, "blocks": np.ones(6)}, TypeError, "labels must be integers, booleans or strings"),
         ({"step": 0.1, "blocks": [0, 0, 0, 1, 1, 1]}, ValueError, "has 2 blocks of coordinates, but the sampler draws"),
     ],
 )
