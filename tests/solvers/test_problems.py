@@ -19,10 +19,6 @@ ALL = pytest.mark.parametrize("kind", KINDS)
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES)
 
 
-def array_of(X):
-    return np.asarray(X.todense() if hasattr(X, "todense") else X, dtype=np.float64)
-
-
 @ALL
 def test_rows_do_what_the_loops_of_python_do(kind):
     problem, X = linear(kind=kind), linear().rows.dense
