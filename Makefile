@@ -51,4 +51,4 @@ $(VENV)/.ready-%: pyproject.toml | $(VENV)/.ready
 $(VENV)/.ready-run: EXTRAS := experiments
 $(VENV)/.ready-test: EXTRAS := test
 $(VENV)/.ready-check: EXTRAS := check,test
-$(VENV)/.ready-bench: EXTRAS := experiments,torch,bench
+$(VENV)/.ready-bench: EXTRAS := experiments,torch,bench,sklearn

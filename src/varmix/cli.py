@@ -52,13 +52,15 @@ def reproduce(
 
 @app.command()
 def bench(
-    benchmarks: Annotated[list[str] | None, typer.Argument(help="Which of core, bias, sets; all if none.")] = None,
+    benchmarks: Annotated[
+        list[str] | None, typer.Argument(help="Which of core, bias, sets, estimators, solvers; all if none.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for the results (benchmarks/results in a checkout, else results/benchmarks)."),
     ] = None,
 ) -> None:
-    """Measure speed, memory and bias on this machine, beside those peers that are installed."""
+    """Measure speed, memory, bias and rates on this machine, beside those peers that are installed."""
     from varmix.benchmarks.results import default_folder
     from varmix.benchmarks.run import perform
 

@@ -5,14 +5,16 @@ import json
 import subprocess
 import sys
 from math import isfinite
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from varmix.benchmarks import bias, catalogue, core, processes, sets
+from varmix.benchmarks import bias, catalogue, core, estimators, processes, sets, solvers
 from varmix.benchmarks.peers import DPPY, TORCH
 from varmix.benchmarks.timing import best_of, machine, seconds
+from varmix.datasets import DataUnavailable
 
 CORE = core.Scale(n=200, calls=1, repeats=1, rounds=1000, starts=2, huge=())
 SETS = sets.Scale(few=20, many=30, built=(20, 30), calls=1, repeats=1)
@@ -90,12 +92,58 @@ def test_the_real_peers_are_called_as_they_want_to_be(console):
     assert sets.draws(console, SETS)["DPPy"]["us a set"] > 0
 
 
+ESTIMATORS = estimators.Scale(sets=("adult",), epochs=2, repeats=1)
+
+
+@pytest.fixture
+def adult(monkeypatch):
+    """Made up, whether the real one is there or not."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    data = SimpleNamespace(X=np.column_stack([X, np.ones(300)]), y=(X[:, 0] > 1).astype(np.uint8))
+    monkeypatch.setattr("varmix.datasets.load", lambda name: data)
+
+
+@pytest.mark.usefixtures("adult")
+def test_the_estimators_are_measured_beside_a_peer(console):
+    pytest.importorskip("sklearn")
+    results = estimators.measure(console, ESTIMATORS)
+    assert list(results) == ["adult, hinge", "adult, log_loss"]
+    assert list(results["adult, hinge"]) == ["SGDClassifier", "shuffle", "mixture", "cross refresh"]
+    assert results["adult, hinge"]["SGDClassifier"]["over SGDClassifier"] == 1.0
+    assert all(isfinite(value) for row in results.values() for value in numbers(row))
+    assert "limit 1.5 x" in printed(console)
+
+
+def test_without_a_peer_or_data_the_estimators_are_left_out(console, monkeypatch):
+    def missing(name):
+        raise DataUnavailable(f"There is no {name}.")
+
+    monkeypatch.setattr("varmix.datasets.load", missing)
+    assert estimators.measure(console, ESTIMATORS) == {}
+    assert printed(console) in ("adult is left out: There is no adult.\n", "")
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+    assert estimators.measure(console, ESTIMATORS) == {}
+
+
 def test_the_bias_is_measured_the_same_each_time(console):
     scale = bias.Scale(seeds=2, batches=(1, 10), draws=20, passes=1)
     results = bias.measure(console, scale)
     assert list(results) == ["m = 1", "m = 10", "pass", "pass, standard error"]
     assert abs(results["pass"]) < 0.01 < results["m = 1"]
     assert bias.measure(console, scale) == results
+
+
+def test_the_rates_of_solvers_are_measured_the_same_each_time(console):
+    scale = solvers.Scale(n=100, coordinates=20, epochs=4, sweeps=30)
+    results = solvers.measure(console, scale)
+    rates, draws = results.values()
+    assert list(rates)[:3] == ["svrg, uniform", "svrg, static", "svrg, VRM"]
+    assert rates["svrg, VRM"]["rate"] < rates["sgd, VRM"]["rate"]
+    assert list(draws) == ["lipschitz", "unbiased"]
+    assert "uniform" not in draws["unbiased"]  # not reached in so few, and said so
+    assert "unbiased steps, uniform: too many draws" in printed(console)
+    assert json.loads(json.dumps(results, allow_nan=False)) == results
+    assert solvers.measure(console, scale) == results
 
 
 def test_the_problem_of_the_bias_is_a_mixture_with_its_anchor():

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from varmix.benchmarks import bias, core, sets
-from varmix.benchmarks.peers import DPPY, TORCH, Peer
+from varmix.benchmarks import bias, core, estimators, sets, solvers
+from varmix.benchmarks.peers import DPPY, SKLEARN, TORCH, Peer
 from varmix.refusal import unknown
 
 
@@ -23,6 +23,8 @@ ENTRIES = {
     "core": Benchmark("The core beside PyTorch's samplers", core.measure, (TORCH,)),
     "bias": Benchmark("Draw-wise bias of the reshuffled mixture", bias.measure),
     "sets": Benchmark("Sets from k-DPPs beside DPPy", sets.measure, (DPPY,)),
+    "estimators": Benchmark("The estimators beside scikit-learn's SGD", estimators.measure, (SKLEARN,)),
+    "solvers": Benchmark("How fast the solvers converge", solvers.measure),
 }
 
 

@@ -38,3 +38,4 @@ class Peer:
 
 TORCH = Peer("torch", "torch.utils.data", "torch")
 DPPY = Peer("dppy", "dppy.finite_dpps", "bench")
+SKLEARN = Peer("scikit-learn", "sklearn.linear_model", "sklearn")

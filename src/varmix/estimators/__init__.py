@@ -13,5 +13,7 @@ except ImportError:
     ) from None
 
 from varmix.estimators.auto import auto, auto_labels
+from varmix.estimators.classifier import MixtureSGDClassifier
+from varmix.estimators.regressor import MixtureSGDRegressor
 
-__all__ = ["auto", "auto_labels"]
+__all__ = ["MixtureSGDClassifier", "MixtureSGDRegressor", "auto", "auto_labels"]

@@ -105,14 +105,14 @@ def combine(rows: Rows, scales: FloatArray, out: FloatArray) -> None:
 
 @kernel
 def lengths(rows: Rows, constant: float, out: FloatArray) -> None:
-    """Write the Euclidean length of every row with a `constant` behind it."""
+    """Write the Euclidean length of every row with a `constant` behind it; the 1.0 makes float32 a double."""
     for i in range(out.shape[0]):
         total = constant * constant
         if rows.indptr.shape[0]:
             for p in range(rows.indptr[i], rows.indptr[i + 1]):
-                total += rows.data[p] * rows.data[p]
+                total += 1.0 * rows.data[p] * rows.data[p]
         else:
             x = rows.dense[i]
             for j in range(x.shape[0]):
-                total += x[j] * x[j]
+                total += 1.0 * x[j] * x[j]
         out[i] = math.sqrt(total)

@@ -70,11 +70,11 @@ class CompiledAdagrad(Adagrad):
     """For linear problems."""
 
     compiled = True
+    problem: Linear
 
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
         """Take a step per batch, in one compiled call."""
         p, norms = self.problem, np.empty(len(points))
-        assert isinstance(p, Linear)
         total = kernels.adagrad(
             p.rows,
             p.y,

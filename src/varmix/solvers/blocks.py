@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.arrays import IntArray, as_array
+from varmix.components.labels import encode
 
 
 class Layout:
@@ -21,9 +22,9 @@ class Layout:
         labels = np.arange(dim) if blocks is None else as_array(blocks, "blocks")
         if labels.shape != (dim,):
             raise ValueError(f"blocks must be one label per coordinate: expected shape ({dim},), got {labels.shape}.")
-        _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        self.sizes: IntArray = counts.astype(np.int64)
-        self.start: IntArray = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        _, codes = encode(labels)
+        self.sizes: IntArray = np.bincount(codes).astype(np.int64)
+        self.start: IntArray = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
         self.members: IntArray = np.argsort(codes, kind="stable").astype(np.int64)
 
     def __len__(self) -> int:

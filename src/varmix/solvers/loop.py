@@ -52,6 +52,9 @@ class Method(Protocol):
         ...
 
 
+AfterEpoch: TypeAlias = Callable[[int, float, GainMeter], Sampler | None]
+
+
 class Options(TypedDict, total=False):
     """What every solver takes; see `optimise`."""
 
@@ -64,6 +67,7 @@ class Options(TypedDict, total=False):
     ahead: int | None
     progress: bool
     callback: Callback | None
+    after_epoch: AfterEpoch | None
 
 
 def optimise(
@@ -80,6 +84,7 @@ def optimise(
     ahead: int | None = None,
     progress: bool = False,
     callback: Callback | None = None,
+    after_epoch: AfterEpoch | None = None,
 ) -> Result:
     """Run a method; the parameters are those of every solver.
 
@@ -108,11 +113,14 @@ def optimise(
         Whether to show a bar.
     callback
         Called after every look, with theta and the trace; theta is moved on afterwards, so copy it to keep it.
+    after_epoch
+        Called after every epoch with its number, its mean loss as drawn, and the gain meter; if it gives a sampler,
+        that one draws from then on.
     """
     run = Run(problem, sampler, method)
     check_space(sampler, run.atoms, getattr(method, "what", "points"))
     run.epochs, run.batch, run.schedule = as_count(epochs, "epochs"), as_count(batch, "batch"), as_schedule(step)
-    run.looks, run.callback = as_count(looks, "looks", least=0), callback
+    run.looks, run.callback, run.after_epoch = as_count(looks, "looks", least=0), callback, after_epoch
     run.ahead = None if ahead is None else as_count(ahead, "ahead")
     return run.go(None if tol is None else as_positive(tol, "tol"), as_count(patience, "patience"), progress)
 
@@ -143,6 +151,7 @@ class Run:
     looks: int
     ahead: int | None
     callback: Callback | None
+    after_epoch: AfterEpoch | None
 
     def __init__(self, problem: Problem, sampler: Sampler, method: Method) -> None:
         self.problem, self.sampler, self.method = problem, sampler, method
@@ -167,12 +176,20 @@ class Run:
                 bar.advance(f"loss {loss:.4g}")
                 if not np.isfinite(loss):
                     return self._result("diverged", epoch)
+                self.sampler = self._next_sampler(epoch, loss)
                 if tol is not None and self.done > before:  # batches larger than an epoch leave some epochs empty
                     waited = waited + 1 if loss > best - tol else 0
                     best = min(best, loss)
                     if waited >= patience:
                         return self._result("tolerance", epoch)
         return self._result("epochs", self.epochs)
+
+    def _next_sampler(self, epoch: int, loss: float) -> Sampler:
+        other = None if self.after_epoch is None else self.after_epoch(epoch, loss, self.meter)
+        if other is None:
+            return self.sampler
+        check_space(other, self.atoms, getattr(self.method, "what", "points"))
+        return other
 
     def _epoch(self, epoch: int) -> float:
         """Run an epoch; give the mean loss as drawn, infinity if it diverged."""
