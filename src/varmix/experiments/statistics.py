@@ -97,7 +97,7 @@ def ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
     Examples
     --------
     >>> str(ratio([1.0, 2.0, 4.0], [2.0, 4.0, 8.0, 4.0]))
-    '0.5 [0.107, 2.34]'
+    '0.5 [0.126, 1.99]'
     """
     if not (np.isfinite(mine).all() and np.isfinite(theirs).all()):
         return Interval(math.inf if np.isfinite(theirs).all() else math.nan, 0.0, math.inf)
