@@ -21,7 +21,7 @@ from varmix.spaces import Points
 
 # Draws made with one mixture in a compiled loop: a small part of those so far, as there is most to learn at first, up
 # to a number beside which the calls around the loop cost little.
-PART, MOST = 1 / 64, 512
+PART, MOST = 1 / 256, 512
 DIVERGED = 1e100  # a norm, or an entry of theta, beyond which nothing can be saved
 
 
