@@ -83,13 +83,12 @@ def sustained(accuracies: FloatArray, iterations: IntArray, level: float = LEVEL
 
 
 def plan(mode: Mode) -> list[Config]:
-    """Every arm on every seed, 4 or 40; in full mode some arms in other places too."""
-    seeds = range(4 if mode == "quick" else 40)
-    places = ("row",) if mode == "quick" else tuple(PLACES)
+    """Every arm on every seed, 4 or 40; in full mode some arms in other places too, 12 seeds each."""
+    seeds = {"row": range(4)} if mode == "quick" else {place: range(40 if place == "row" else 12) for place in PLACES}
     return [
         {"arm": arm, "seed": seed, "n": 10_000, "epochs": 5, "place": place}
-        for place in places
-        for seed in seeds
+        for place in seeds
+        for seed in seeds[place]
         for arm in (ARMS if place == "row" else ELSEWHERE)
     ]
 

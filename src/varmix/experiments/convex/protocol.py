@@ -12,14 +12,15 @@ from varmix.experiments.statistics import geometric_mean
 from varmix.solvers.steps import LinearDecay
 
 BATCHES = (32, 1)
-TUNING, TEST = range(900, 904), range(16)
+TUNING, TEST = range(900, 904), range(12)
 COARSE = (-4.0, -2.0, 0.0, 2.0, 4.0)  # steps to begin with, as powers of two
 SMALLEST = 1e-15  # excess that cannot be told from none
 EARLY = 0.2  # part of a run after which the meter is read
 # Shorter runs, to see with how many draws the final excess of reshuffling is reached: parts of the number of epochs.
 PARTS = (0.2, 0.4, 0.6, 0.8)
-SHORTENED = (MIXTURE, CROSS, CROSS_NEYMAN)
-ONLY_32 = ("mixture of labels", "mixture of norms", "mixture of clusters")
+SHORTENED = (MIXTURE, CROSS_NEYMAN)
+OTHER_GROUPS = ("mixture of labels", "mixture of norms", "mixture of clusters")
+LISTED_ONLY = (*OTHER_GROUPS, "static importance", "VRB", "VRM, independent")
 QUICK_TASKS, QUICK_ARMS, QUICK_SEEDS = ("california_housing",), ("uniform", RESHUFFLING, AGAIN, MIXTURE, CROSS), 4
 
 Key = tuple[str, int, str, int]
@@ -52,7 +53,9 @@ def _keys(mode: Mode) -> list[Key]:
 def _fits(task: str, batch: int, arm: str) -> bool:
     if arm == "mixture of labels" and TASKS[task].positive is None:
         return False
-    return batch == 32 or (arm not in ONLY_32 and task in LISTED)
+    if task not in LISTED:
+        return batch == 32 and arm not in LISTED_ONLY
+    return batch == 32 or arm not in OTHER_GROUPS
 
 
 def _lengths(task: str, batch: int, arm: str, mode: Mode) -> list[int]:
