@@ -61,9 +61,14 @@ def samplers(n, lengths, seed=0):
         "uniform": varmix.uniform(n, rng=seed),
         "static": varmix.importance(lengths + 0.1, rng=seed),
         "vrm, groups": varmix.vrm(varmix.Groups(np.arange(n) % 3), rng=seed),
-        "vrm, smoothed groups": varmix.vrm(varmix.Groups(np.arange(n) % 2, smoothing=0.2), rng=seed),
+        "vrm, smoothed groups": varmix.vrm(varmix.Groups(np.arange(n) > n // 2, smoothing=0.2), rng=seed),
         "vrm, dense": varmix.vrm(varmix.Dense(table / table.sum(axis=0)), rng=seed),
         "vrm, distances": varmix.vrm(varmix.Distances(X, X[:2]), rng=seed),
+        "partially biased": varmix.importance(lengths, smoothing=0.5, rng=seed),
+        "stratified": varmix.literature.stratified_sampling(np.arange(n) % 3, [1.0, 0.2, 3.0], rng=seed),
+        "vrb": varmix.vrb(n, rng=seed),
+        "bandit": varmix.literature.bandit(n, rounds=20, rng=seed),
+        "mirror descent": varmix.literature.mirror_descent(n, rounds=20, rng=seed),
     }
     for sampler in made.values():
         for _ in range(20):

@@ -110,13 +110,13 @@ def as_mixture(values: ArrayLike, name: str, k: int | None = None) -> FloatArray
     return mixture
 
 
-def as_atoms(values: ArrayLike, n: int) -> IntArray:
+def as_atoms(values: ArrayLike, n: int, name: str = "atoms") -> IntArray:
     """Check points of a space of `n`."""
-    atoms = as_array(values, "atoms")
+    atoms = as_array(values, name)
     if atoms.ndim != 1 or atoms.dtype.kind not in "iu":
-        raise TypeError(f"atoms must be whole numbers in one dimension, got shape {atoms.shape} of {atoms.dtype}.")
+        raise TypeError(f"{name} must be whole numbers in one dimension, got shape {atoms.shape} of {atoms.dtype}.")
     if len(atoms) and not (0 <= atoms.min() and atoms.max() < n):
-        raise ValueError(f"atoms must lie in 0..{n - 1}, got {atoms.min()}..{atoms.max()}.")
+        raise ValueError(f"{name} must lie in 0..{n - 1}, got {atoms.min()}..{atoms.max()}.")
     return np.asarray(atoms, dtype=np.int64)
 
 
@@ -147,6 +147,17 @@ def as_matrix(values: ArrayLike, name: str) -> FloatArray:
     if not finite.all():
         raise ValueError(f"{name} must be finite; entry {first(~finite)} is {matrix[first(~finite)]}.")
     return matrix
+
+
+def read_only(array: AnyArray) -> AnyArray:
+    """Give a contiguous array that cannot be written through, without a copy where that is possible.
+
+    Numba compiles anew for arrays that are read-only, such as those of pandas or of a memory map: where all of them
+    are, it compiles once.
+    """
+    view = np.ascontiguousarray(array).view()
+    view.setflags(write=False)
+    return view
 
 
 def same(a: object, b: object) -> bool:

@@ -166,7 +166,7 @@ def stratified_sampling(
     if spread.min() <= 0:
         raise ValueError(
             f"deviations must be above zero, or a stratum would never be drawn; that of "
-            f"{strata.labels[int(spread.argmin())]!r} is {spread.min():.3g}."
+            f"{strata.labels[spread.argmin()].item()!r} is {spread.min():.3g}."
         )
     shares = sizes * (spread / spread.max())
     return Sampler(strata, Fixed(shares / shares.sum()), rng=rng)

@@ -41,13 +41,14 @@ class GainMeter:
     `tr Cov(mean) / |gradient|^2` (`tr Cov / (b |gradient|^2)` for independent draws): successive means have the
     gradient in common and nothing else, so their inner product estimates its square under any allocation.
 
-    Batches are the unit of the confidence interval (delta method for a ratio of means).  Give it draws: a census has no
-    sampling to measure.
+    Receipts are the unit of the confidence interval (delta method for a ratio of sums), and each counts by its number
+    of draws: where receipts hold several batches, and more of them later in a run, the gain is still that of all draws.
+    Give it draws: a census has no sampling to measure.
 
     Parameters
     ----------
     window
-        Forget over about so many batches; None measures the whole run.
+        Forget over about so many receipts; None measures the whole run.
     reshuffled
         Whether the draws come from groups without replacement; the verdict asks more of draws with replacement.
 
@@ -71,14 +72,14 @@ class GainMeter:
         self.draws = 0
         self.largest_weight = 0.0
         self._unit = 0.0  # of second moments: the largest seen, so that their squares neither overflow nor vanish
-        self._counts = np.zeros(2)  # batches, and the sum of their squared shares when some are forgotten
-        self._spread = np.zeros(2)  # r, r^2
-        self._moments = np.zeros(5)  # of a = mean(r l^2), b = mean(r^2 l^2): a, b, aa, ab, bb
+        # Of receipts with m draws, a = mean(r l^2) and b = mean(r^2 l^2).
+        self._sums = np.zeros(5)  # m, m r, m r^2, m a, m b
+        self._squares = np.zeros(4)  # m^2, m^2 aa, m^2 ab, m^2 bb: how much the sums vary
         self._pairs = np.zeros(5)  # of successive mean gradients: number, inner products, squares, a / m, 1 / m
         self._previous: FloatArray | None = None
 
     def update(self, draw: Draw, norms: ArrayLike, *, gradient: ArrayLike | None = None) -> None:
-        """Take in a batch; `gradient` is its weighted mean gradient, the mean of weight times gradient, if known."""
+        """Take in a receipt; `gradient` is its weighted mean gradient, the mean of weight times gradient, if known."""
         evidence = Evidence.from_draw(draw, norms)  # checks the norms
         mean = None if gradient is None else self._checked(gradient)
         means, m = np.empty(4), len(draw)
@@ -89,12 +90,12 @@ class GainMeter:
         self.draws += m
         self.largest_weight = max(self.largest_weight, largest)
         if self._decay < 1.0:
-            for sums in (self._counts, self._spread, self._moments, self._pairs):
-                sums *= self._decay
-        self._counts += 1.0, 1.0 - (1.0 - self._decay) * self._counts[1]
-        self._spread += spread
+            self._sums *= self._decay
+            self._pairs *= self._decay
+            self._squares *= self._decay**2
         a, b = uniform / (self._unit or 1.0), mixture / (self._unit or 1.0)
-        self._moments += a, b, a * a, a * b, b * b
+        self._sums += m, m * spread[0], m * spread[1], m * a, m * b
+        self._squares += m * m, (m * a) ** 2, (m * a) * (m * b), (m * b) ** 2
         if mean is not None and self._previous is not None and self._unit:
             last, this = self._previous / math.sqrt(self._unit), mean / math.sqrt(self._unit)
             squares = float(last @ last + this @ this) / 2
@@ -112,29 +113,30 @@ class GainMeter:
     def _rescale(self, size: float) -> None:
         if size > self._unit:
             factor = self._unit / size
-            self._moments *= [factor, factor, factor**2, factor**2, factor**2]
+            self._sums[3:] *= factor
+            self._squares[1:] *= factor**2
             self._pairs *= [1.0, factor, factor, factor, 1.0]
             self._unit = size
 
     @property
     def gain(self) -> Interval:
         """Second moment of uniform sampling over that of the mixture: above one is better than uniform."""
-        if self._moments[1] == 0.0:
+        draws, _, _, a, b = self._sums.tolist()
+        if b == 0.0:
             return Interval(1.0, 0.0, math.inf)
-        a, b, aa, ab, bb = (self._moments / self._counts[0]).tolist()
-        ratio = a / b
-        effective = float(self._counts[0] ** 2 / self._counts[1])
+        squares, aa, ab, bb = self._squares.tolist()
+        ratio, effective = a / b, draws**2 / squares  # receipts of one size that would say as much
         if effective <= 1.5:
             return Interval(ratio, 0.0, math.inf)
-        variance = max(aa - 2 * ratio * ab + ratio**2 * bb, 0.0) / (effective - 1)
+        variance = max(aa - 2 * ratio * ab + ratio**2 * bb, 0.0) * effective / (effective - 1)
         half = min(CONFIDENT * math.sqrt(variance) / a, 700.0)  # of log G, so that the interval stays positive
         return Interval(ratio, ratio * math.exp(-half), ratio * math.exp(half))
 
     @property
     def effective_sample_size(self) -> float:
         """(mean r)^2 / mean r^2: the share of the draws that uniform draws of the same worth would need."""
-        mean, square = self._spread
-        return 1.0 if square == 0.0 else float(mean**2 / (square * self._counts[0]))
+        draws, mean, square = self._sums[:3]
+        return 1.0 if square == 0.0 else float(mean**2 / (square * draws))
 
     @property
     def noise(self) -> float | None:
@@ -157,9 +159,9 @@ class GainMeter:
         """Say in one sentence what was measured, against what, and whether to keep adaptive sampling on."""
         gain = self.gain
         if gain.low == 0.0:
-            return "Nothing to say yet: give the meter at least two batches with a loss in them."
+            return "Nothing to say yet: give the meter at least two receipts with a loss in them."
         return (
-            f"Over {self.batches:,} batches ({self.draws:,} draws) the second moment of the estimate was "
+            f"Over {self.draws:,} draws ({self.batches:,} receipts) the second moment of the estimate was "
             f"{1 / gain.value:.3g} (95 % interval {1 / gain.high:.3g} to {1 / gain.low:.3g}) of what uniform sampling "
             f"with replacement would have had, an upper estimate of a {gain.value:.3g}-fold speed-up: "
             f"{self._advice(gain)}."

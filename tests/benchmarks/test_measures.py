@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from math import isfinite
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -215,3 +216,17 @@ def test_a_missing_peer_says_how_to_get_it():
 
 def test_titles_of_benchmarks_differ():
     assert len({entry.title for entry in catalogue.ENTRIES.values()}) == len(catalogue.names())
+
+
+def test_the_page_of_solvers_shows_the_rates_that_were_measured():
+    root = Path(__file__).parents[2]
+    measured = json.loads((root / "benchmarks/results/solvers.json").read_text())
+    rates, draws = (measured[next(key for key in measured if word in key)] for word in ("factor", "draws"))
+    page = (root / "docs/solvers.md").read_text()
+    columns = ("uniform", "static", "VRM", "static, half uniform", "VRM, half uniform")
+    for solver in ("svrg", "saga"):
+        row = " | ".join(f"{rates[f'{solver}, {name}']['rate']:.2f}" for name in columns)
+        assert f"| `{solver}` | {row} |" in page
+    few, many = (round(draws["unbiased"][name], -3) for name in ("VRM", "uniform"))
+    assert f"VRM took {few:,} draws to an excess of 1e-10 on the benchmark's problem, uniform draws {many:,}" in page
+    assert f"({draws['lipschitz']['uniform']:,}, VRM {draws['lipschitz']['VRM']:,})" in page

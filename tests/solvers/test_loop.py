@@ -7,6 +7,7 @@ import pytest
 
 import varmix
 from solving import custom, linear
+from varmix.arrays import same
 from varmix.solvers import Custom, adagrad, coordinate_descent, saga, sgd, steps, svrg
 
 OVER_POINTS = [sgd, adagrad, svrg, saga]
@@ -145,6 +146,19 @@ def test_epochs_that_a_large_batch_leaves_empty_do_not_stop_a_run():
     assert result.trace.evaluations[-1] == 10 * 120
 
 
+@SOLVERS
+def test_epochs_without_a_draw_have_no_loss(solver):
+    """Those who watch the epochs must not take it for a loss of zero, the least of all."""
+    seen = []
+    problem = linear(l2=0.5)
+    n = problem.dim if solver is coordinate_descent else problem.n
+    options = {"epochs": 9, "batch": 4 * n, "after_epoch": lambda epoch, loss, meter: seen.append(loss)}
+    result = solve(solver, problem, **options)
+    assert result.stopped == "epochs"
+    assert np.isnan(seen).tolist() == [epoch % 4 != 0 for epoch in range(9)]
+    assert np.nanmin(seen) > 0.1
+
+
 @PLAIN
 @SOLVERS
 def test_divergence_is_reported_and_not_raised(solver, plain):
@@ -192,6 +206,25 @@ def test_schedules_are_their_formulas():
     np.testing.assert_allclose(steps.InverseTime(0.5, 2.0)(t, 4), [0.25, 1 / 6, 0.1])
 
 
+@pytest.mark.parametrize("kind", [steps.Constant, steps.InverseRoot, steps.LinearDecay, steps.InverseTime])
+def test_schedules_check_their_numbers(kind):
+    rest = (1.0,) if kind is steps.InverseTime else ()
+    with pytest.raises(ValueError, match=r"eta must be a finite number above zero, got -1.0"):
+        kind(-1.0, *rest)
+    with pytest.raises(TypeError, match="eta must be a number, got 'a'"):
+        kind("a", *rest)
+    with pytest.raises(ValueError, match=r"decay must be a finite number of at least 0, got -1.0"):
+        steps.InverseTime(1.0, -1.0)
+
+
+def test_nothing_is_drawn_for_steps_that_are_refused():
+    sampler = sampler_for(sgd, linear())
+    before = sampler.state_dict()
+    with pytest.raises(ValueError, match="steps must be finite"):
+        sgd(linear(), sampler, step=lambda t, total: -t)
+    assert same(sampler.state_dict(), before)
+
+
 def test_a_schedule_is_asked_for_every_step_once_with_their_number():
     asked = []
 
@@ -218,6 +251,10 @@ def test_a_start_is_copied():
         ({"step": 0.0}, ValueError, "step must be a finite number above zero, got 0.0"),
         ({"step": "fast"}, TypeError, "step must be a number, got 'fast'"),
         ({"step": lambda t, total: 0.1}, ValueError, r"shape \(\) for the 1 steps it was asked for"),
+        ({"step": lambda t, total: 0.1 - t}, ValueError, "gave -0.9 for step 1 of 45: steps must be finite and not"),
+        ({"step": lambda t, total: t * np.nan}, ValueError, "gave nan for step 1 of 45"),
+        ({"step": lambda t, total: np.inf / t}, ValueError, "gave inf for step 1 of 45"),
+        ({"step": steps.Constant}, TypeError, "got the class Constant: make one, with its eta"),
         ({"epochs": 0}, ValueError, "epochs must be at least 1, got 0"),
         ({"batch": 0}, ValueError, "batch must be at least 1, got 0"),
         ({"looks": -1}, ValueError, "looks must be at least 0, got -1"),
@@ -237,6 +274,27 @@ def test_what_only_one_solver_takes_is_checked_too():
         solve(svrg, linear(), refresh=0)
     with pytest.raises(ValueError, match="epsilon must be a finite number above zero, got 0"):
         solve(adagrad, linear(), epsilon=0)
+
+
+@SOLVERS
+def test_a_problem_and_a_sampler_are_asked_for_in_this_order(solver):
+    problem = linear()
+    with pytest.raises(TypeError, match=r"takes a problem first, such as varmix.solvers.Linear\(X, y\); got a Sampler"):
+        solver(sampler_for(solver, problem), problem, step=0.1)
+    with pytest.raises(TypeError, match="got a ndarray"):
+        solver(np.ones((30, 6)), sampler_for(solver, problem), step=0.1)
+    with pytest.raises(TypeError, match=r"then a sampler such as varmix.vrm.*; got Groups"):
+        solver(problem, varmix.Groups(np.arange(30)), step=0.1)
+    with pytest.raises(TypeError, match=r"then a sampler.*; got 3 for the sampler"):
+        solve(solver, problem, after_epoch=lambda epoch, loss, meter: 3)
+
+
+@SOLVERS
+def test_another_sampler_may_draw_after_an_epoch(solver):
+    problem = linear()
+    others = [sampler_for(solver, problem, rng) for rng in (1, 2)]
+    solve(solver, problem, epochs=3, after_epoch=lambda epoch, loss, meter: others[epoch % 2] if epoch < 3 else None)
+    assert all(other.state_dict()["serial"] > 0 for other in others)
 
 
 @SOLVERS

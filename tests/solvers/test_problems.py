@@ -2,6 +2,7 @@
 
 import math
 
+import numba
 import numpy as np
 import pytest
 from scipy.sparse import csc_matrix, csr_matrix
@@ -124,12 +125,28 @@ def test_what_is_told_of_a_linear_problem():
     assert Linear([[1]], [2], loss="squared").rows.dense.dtype == np.float64
 
 
+def damaged(**arrays):
+    """Give a CSR matrix whose arrays are wrong, which SciPy finds out only when it is asked."""
+    X = csr_matrix(([1.0, 2.0], [0, 1], [0, 1, 2]), shape=(2, 3))
+    for name, values in arrays.items():
+        setattr(X, name, np.array(values, dtype=np.int32))
+    return X
+
+
 @pytest.mark.parametrize(
     ("X", "y", "settings", "error", "message"),
     [
         ([[1.0]], [1.0], {"loss": "hing"}, ValueError, "Unknown loss 'hing'.*Did you mean hinge"),
         ([[1.0], [2.0]], [1.0], {}, ValueError, r"y must have shape \(2,\), got shape \(1,\)"),
-        ([[1.0], [2.0]], [0.0, 1.0], {}, ValueError, r"logistic loss needs labels -1 and 1; y holds \[0.0, 1.0\]"),
+        ([[1.0], [2.0]], [0.0, 1.0], {}, ValueError, r"logistic loss needs labels -1 and 1; y holds 0.0, 1.0. Use"),
+        ([[1.0], [2.0]], ["yes", "no"], {"loss": "hinge"}, ValueError, r"hinge loss needs labels.*y holds no, yes"),
+        ([[1.0], [2.0]], [True, False], {}, ValueError, "y holds False, True"),
+        ([[1.0]], np.array([None]), {}, ValueError, "y holds None"),
+        ([[1.0]], ["a"], {"loss": "squared"}, TypeError, "y must be real numbers"),
+        ([[1.0]], csr_matrix([[1.0]]), {}, TypeError, "y must be real numbers"),
+        ([[1.0]], [1.0], {"loss": None}, ValueError, "Unknown loss 'None': choose from hinge"),
+        ([[1.0]], [1.0], {"l2": None}, TypeError, "l2 must be a number, got None"),
+        ([[1.0]], [1.0], {"intercept": "no"}, TypeError, "intercept must be True or False, got 'no'"),
         ([[1.0]], [1.0], {"l2": -1.0}, ValueError, "l2 must be a finite number of at least 0, got -1.0"),
         ([[1.0]], [1.0], {"l2": math.nan}, ValueError, "l2 must be"),
         ([[1.0]], [1.0], {"costs": [-1.0]}, ValueError, "costs must not be negative; the least is -1"),
@@ -140,11 +157,66 @@ def test_what_is_told_of_a_linear_problem():
         (csr_matrix([[np.nan]]), [1.0], {}, ValueError, "X must be finite"),
         (csc_matrix([[1.0]]), [1.0], {}, TypeError, "must be CSR, got csc. Use X.tocsr()"),
         ([["a"]], [1.0], {}, TypeError, "X must be real numbers"),
+        (csr_matrix([[1.0 + 1.0j]]), [1.0], {}, TypeError, "X must be real numbers, got an array of dtype complex128"),
+        (damaged(indices=[0, 7]), [1.0, 1.0], {}, ValueError, "X has 3 columns, but its indices go from 0 to 7"),
+        (damaged(indices=[-1, 1]), [1.0, 1.0], {}, ValueError, "its indices go from -1 to 1"),
+        (damaged(indptr=[0, 2, 1]), [1.0, 1.0], {}, ValueError, "The indptr of X is not that of a CSR matrix"),
+        (damaged(indptr=[0, 1, 9]), [1.0, 1.0], {}, ValueError, "The indptr of X"),
+        (csr_matrix((0, 3)), [], {}, ValueError, "at least one row"),
     ],
 )
 def test_linear_refuses_what_it_cannot_use(X, y, settings, error, message):
     with pytest.raises(error, match=message):
         Linear(X, y, **settings)
+
+
+@ALL
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda p: p.losses(np.zeros(5)), ValueError, r"theta must have shape \(6,\) for Linear.*, got shape \(5,\)"),
+        (lambda p: p.objective(np.zeros((6, 1))), ValueError, r"theta must.*got shape \(6, 1\)"),
+        (lambda p: p.full_gradient(np.zeros(7)), ValueError, r"theta must.*got shape \(7,\)"),
+        (lambda p: p.penalty(np.zeros(1)), ValueError, r"theta must.*got shape \(1,\)"),
+        (lambda p: p.combine(np.zeros(6)), ValueError, r"slopes must have shape \(30,\)"),
+        (lambda p: p.gradients(np.zeros(6), np.array([10**8])), ValueError, "points must lie in 0..29, got 100000000"),
+        (lambda p: p.norms(np.zeros(6), np.array([-1])), ValueError, "points must lie in 0..29, got -1..-1"),
+        (lambda p: p.losses(np.zeros(6), np.array([0.5])), TypeError, "points must be whole numbers"),
+    ],
+)
+def test_what_kernels_would_read_behind_an_end_is_refused(kind, call, error, message):
+    with pytest.raises(error, match=message):
+        call(linear(kind=kind))
+
+
+def test_lists_of_theta_and_points_will_do():
+    problem = linear()
+    assert problem.gradients([0.1] * 6, [3, 4]).shape == (2, 6)
+    assert problem.objective([0] * 6) == pytest.approx(math.log(2))
+
+
+def test_room_that_no_row_of_a_csr_matrix_uses_is_not_looked_at():
+    X, used = csr_matrix(linear().rows.dense), linear(kind="csr")
+    X.data = np.append(X.data, [np.nan] * 1000)
+    X.indices = np.append(X.indices, [10**6] * 1000).astype(np.int32)
+    problem = Linear(X, used.y)
+    assert len(problem.rows.data) == X.indptr[-1]
+    for a, b in zip(columns_of(problem), columns_of(used), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@ALL
+def test_arrays_that_cannot_be_written_are_compiled_for_as_the_others_are(kind):
+    """Those of pandas, of memory maps, and of strided views too."""
+    given = linear(kind=kind, costs=True)
+    X, y, costs = np.array(linear().rows.dense), np.repeat(given.y, 2), given.costs.copy()
+    for array in (X, y, costs):
+        array.setflags(write=False)
+    problem = Linear(KINDS[kind](X), y[::2], costs=costs)
+    for a, b in zip((*problem.rows, problem.y, problem.costs), (*given.rows, given.y, given.costs), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert numba.typeof(a) == numba.typeof(b)
+        assert not a.flags.writeable
 
 
 def test_functions_make_the_same_problem():

@@ -11,7 +11,19 @@ from varmix.allocate import independent, stratified
 from varmix.solvers.coordinate import CompiledCoordinates, Coordinates
 
 N = 7
-NAMES = ["uniform", "static", "vrm, groups", "vrm, smoothed groups", "vrm, dense", "vrm, distances"]
+NAMES = [
+    "uniform",
+    "static",
+    "partially biased",
+    "stratified",
+    "vrb",
+    "bandit",
+    "mirror descent",
+    "vrm, groups",
+    "vrm, smoothed groups",
+    "vrm, dense",
+    "vrm, distances",
+]
 COMPILED = pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
 THETA, ELSEWHERE = np.linspace(-0.5, 0.8, 5), np.linspace(0.6, -0.3, 5)
 
@@ -66,6 +78,12 @@ def check(method, sampler, slots=None, unweighted=False):
 
 def point_samplers():
     return samplers(N, problem().norms(THETA, np.arange(N)))
+
+
+def test_no_sampler_but_the_uniform_one_is_uniform():
+    """Or the checks below would show nothing."""
+    for name, sampler in point_samplers().items():
+        assert (np.abs(law(sampler)[1] - 1).max() > 0.1) == (name != "uniform")
 
 
 @COMPILED

@@ -72,7 +72,12 @@ REFUSED = {
     "float labels": (lambda: Groups([0.5, 1.5]), TypeError, "numpy.digitize"),
     "mixed labels": (lambda: Groups([1, "a", None]), TypeError, "integers, booleans or strings"),
     "labels of the wrong length": (lambda: Groups([0, 1], target=[1, 1, 1]), ValueError, r"shape \(2,\)"),
-    "a group without target": (lambda: Groups([0, 1], target=[1, 0]), ValueError, "Group .*1.* is empty"),
+    "reshuffled sets": (
+        lambda: varmix.uniform(varmix.Subsets(4, 2), replacement=False),
+        TypeError,
+        r"Without replacement, give a number of points, got Subsets",
+    ),
+    "a group without target": (lambda: Groups([0, 1], target=[1, 0]), ValueError, "Group 1 is empty"),
     "smoothing above one": (lambda: Groups([0, 1], smoothing=1.5), ValueError, r"\[0, 1\)"),
     "smoothed cursors": (lambda: Groups([0, 1], smoothing=0.1, replacement=False), ValueError, "smoothing must be 0"),
     "cursors under an uneven target": (

@@ -136,10 +136,10 @@ def test_the_verdict_doubts_gains_where_noise_does_not_matter():
 def test_nothing_measured_is_said_to_be_nothing():
     meter = GainMeter()
     assert meter.gain == (1.0, 0.0, math.inf)
-    assert "at least two batches" in meter.verdict()
+    assert "at least two receipts" in meter.verdict()
     for _ in range(3):
         meter.update(_sampler([0.0, 0.0, 1.0]).draw(4), np.zeros(4))
-    assert "at least two batches" in meter.verdict()
+    assert "at least two receipts" in meter.verdict()
     assert meter.gain.value == 1.0
     assert meter.noise is None
     assert meter.summary()["gain"] == 1.0
@@ -165,3 +165,61 @@ def test_wrong_intervals_would_not_cover():
     gains = [_measure(sampler, GainMeter(), 100, 1).gain for sampler in samplers]
     inside = [abs(np.log(gain.value / truth)) <= 0.5 * np.log(gain.high / gain.value) for gain in gains]
     assert np.mean(inside) < 0.85
+
+
+def _of_many_sizes(rng):
+    """Give the receipts of a loop that runs further ahead as it goes on, with a sampler that is better then."""
+    bad, good = (_sampler(mixture, rng=rng, allocate=varmix.allocate.independent) for mixture in MIXTURES[1::-1])
+    return [bad.draw(1) for _ in range(100)] + [
+        good.draw(1, batches) for batches in (10, 20, 40, 80) for _ in range(20)
+    ]
+
+
+def test_receipts_count_by_their_draws():
+    """Half of the receipts are of single draws, and hold a thirtieth of all draws."""
+    receipts, meter = _of_many_sizes(0), GainMeter()
+    for draw in receipts:
+        meter.update(draw, NORMS[draw.indices])
+    density = np.concatenate([draw.density for draw in receipts])
+    squares = np.concatenate([NORMS[draw.indices] for draw in receipts]) ** 2
+    assert meter.gain.value == pytest.approx((squares / density).sum() / (squares / density**2).sum(), rel=1e-12)
+    assert meter.effective_sample_size == pytest.approx(
+        (1 / density).sum() ** 2 / (1 / density**2).sum() / len(density), rel=1e-12
+    )
+    assert f"Over {len(density):,} draws (180 receipts)" in meter.verdict()
+
+
+def test_intervals_of_receipts_of_many_sizes_cover_the_truth_too():
+    covered, inside = [], []
+    sizes = [len(draw) for draw in _of_many_sizes(0)]
+    moments = [(NORMS**2).mean(), *((NORMS**2 / (_sampler(w).census().ratios @ w)).mean() for w in MIXTURES[1::-1])]
+    shares = sum(sizes[:100]) / sum(sizes), sum(sizes[100:]) / sum(sizes)
+    truth = moments[0] / (shares[0] * moments[1] + shares[1] * moments[2])
+    for rng in range(300):
+        meter = GainMeter()
+        for draw in _of_many_sizes(rng):
+            meter.update(draw, NORMS[draw.indices])
+        gain = meter.gain
+        covered.append(gain.low <= truth <= gain.high)
+        inside.append(abs(np.log(gain.value / truth)) <= 0.5 * np.log(gain.high / gain.value))
+    assert 0.91 <= np.mean(covered) <= 0.985
+    assert np.mean(inside) < 0.85  # the control: half as wide, they miss
+
+
+def test_the_gain_that_a_solver_tells_is_that_of_all_its_draws():
+    from varmix.solvers import Linear, sgd
+
+    class Noting(Sampler):
+        def update(self, draw, norms):
+            sums.append([len(draw), (norms**2 / draw.density).sum(), (norms**2 / draw.density**2).sum()])
+            super().update(draw, norms)
+
+    sums = []
+    rng = np.random.default_rng(0)
+    problem = Linear(rng.normal(size=(100, 3)) * NORMS[:, None], np.where(rng.random(100) < 0.5, 1.0, -1.0))
+    sampler = Noting(with_uniform(Groups(LABELS)), varmix.BarrierNewton(), rng=0)
+    result = sgd(problem, sampler, step=0.1, batch=1, epochs=60)
+    sizes, uniform, mixture = np.array(sums).T
+    assert sizes.max() > 5 * sizes.min()
+    assert result.meter.gain.value == pytest.approx(uniform.sum() / mixture.sum(), rel=1e-12)
+    assert result.meter.draws == 6000

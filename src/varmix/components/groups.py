@@ -116,7 +116,7 @@ class Groups(Family):
         counts, self.masses = np.zeros(len(self.labels), dtype=np.int64), np.zeros(len(self.labels))
         kernels.weigh_groups(self._codes, self._target, counts, self.masses)
         if counts.min() == 0:
-            label = self.labels[int(np.argmin(counts))]
+            label = self.labels[np.argmin(counts)].item()
             raise ValueError(f"Group {label!r} is empty: its target is zero everywhere. Remove its points.")
         self._start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self._members: AnyArray = np.empty(int(self._start[-1]), dtype=np.int32 if self.space.n < 2**31 else np.int64)
@@ -130,7 +130,7 @@ class Groups(Family):
         if not self.replacement or self.refresh is not None:
             raise ValueError(
                 f"{'With refresh' if self.replacement else 'Without replacement'} the target must be constant inside "
-                f"each group; it is not in group {self.labels[uneven]!r}. Use "
+                f"each group; it is not in group {self.labels[uneven].item()!r}. Use "
                 f"{'refresh=None' if self.replacement else 'replacement=True'}, or split the group."
             )
         cumulative = np.empty(len(self._members))

@@ -18,10 +18,11 @@ class Ranks(Family):
 
         p of rank i proportional to exp( -log(pressure) i / n ),     i = 0, ..., n - 1
 
-    The largest loss has rank 0, and is `pressure` times as likely as the least.  The law over ranks is geometric, so
-    that a draw is one logarithm.  Points whose loss is not known yet come before all others, in order of their
-    numbers; before the first sort all are alike.  Like the paper we sort now and then, not after each draw: once
-    every `period` rows of feedback, and that costs log n a row when the period is n.
+    The largest loss has rank 0, and is pressure^(1 - 1/n) times as likely as the least: almost `pressure` times, as in
+    the paper.  The law over ranks is geometric, so that a draw is one logarithm.  Points whose loss is not known yet
+    come before all others, in order of their numbers; before the first sort all are alike.  Like the paper we sort now
+    and then, not after each draw: once every `period` rows of feedback, and that costs log n a row when the period is
+    n.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ class Ranks(Family):
 
     @property
     def pressure(self) -> float:
-        """How much likelier the largest loss is than the least."""
+        """How much likelier the largest loss is than the least, for many points."""
         return self._pressure
 
     @pressure.setter

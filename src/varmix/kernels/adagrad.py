@@ -7,7 +7,7 @@ import numpy as np
 from varmix.arrays import FloatArray, IntArray
 from varmix.kernels.jit import kernel
 from varmix.kernels.losses import loss_slope, loss_value
-from varmix.kernels.rows import Rows, add, dot
+from varmix.kernels.rows import Rows, add, dot, fetch
 
 
 @kernel
@@ -36,8 +36,9 @@ def adagrad(
     d = theta.shape[0] - (1 if intercept else 0)
     gradient = np.zeros(theta.shape[0])
     pulls = np.empty(batch)
-    total = 0.0
+    total, read = 0.0, 0.0
     for t in range(count):
+        read += fetch(rows, y, lengths, points[t * batch : (t + 1) * batch])
         for r in range(batch):
             slot = t * batch + r
             i = points[slot]
@@ -63,7 +64,7 @@ def adagrad(
                 move(j, gradient, steps[t], epsilon, squares, theta)
         if intercept:
             move(d, gradient, steps[t], epsilon, squares, theta)
-    return total
+    return total + 0.0 * read  # as in `kernels/descent.py`
 
 
 @kernel

@@ -10,7 +10,7 @@ from varmix.arrays import FloatArray, IntArray
 from varmix.kernels.descent import SMALLEST_SCALE
 from varmix.kernels.jit import kernel
 from varmix.kernels.losses import loss_slope, loss_value
-from varmix.kernels.rows import Rows, add, dot
+from varmix.kernels.rows import Rows, add, dot, fetch
 
 
 @kernel
@@ -43,8 +43,11 @@ def reduced(
     v, g = theta[:d], mean[:d]
     offset = theta[d] if intercept else 0.0
     fresh, pulls = np.empty(batch), np.empty(batch)
-    scale, along, total = 1.0, 0.0, 0.0
+    scale, along, total, read = 1.0, 0.0, 0.0, 0.0
     for t in range(count):
+        read += fetch(rows, y, lengths, points[t * batch : (t + 1) * batch])
+        for r in range(batch):
+            read += table[points[t * batch + r]]
         for r in range(batch):
             slot = t * batch + r
             i = points[slot]
@@ -82,7 +85,7 @@ def reduced(
     settle(scale, along, v, g)
     if intercept:
         theta[d] = offset
-    return total
+    return total + 0.0 * read  # as in `kernels/descent.py`
 
 
 @kernel

@@ -48,7 +48,7 @@ def adagrad(
     >>> bool(result.trace.losses[-1] < 0.5 * result.trace.losses[0])
     True
     """
-    theta, epsilon = starting_point(start, problem.dim), as_positive(epsilon, "epsilon")
+    theta, epsilon = starting_point(start, problem), as_positive(epsilon, "epsilon")
     kind = CompiledAdagrad if isinstance(problem, Linear) else Adagrad
     return optimise(problem, sampler, kind(problem, theta, epsilon), **options)
 

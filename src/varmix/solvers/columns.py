@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from varmix.arrays import AnyArray, FloatArray, IntArray
+from varmix.arrays import AnyArray, FloatArray, IntArray, read_only
 from varmix.kernels import coordinate as kernels
 from varmix.kernels import rows as by_row
 from varmix.kernels.rows import Rows
@@ -22,7 +22,7 @@ def columns_of(problem: Linear) -> Rows:
     if not len(rows.indptr):
         dense = np.ones((dim, n), dtype=rows.dense.dtype)
         dense[:d] = rows.dense.T
-        return Rows(dense, rows.data, rows.indices, rows.indptr)
+        return Rows(read_only(dense), rows.data, rows.indices, rows.indptr)
     size = len(rows.data)
     ones = n if problem.intercept else 0
     starts, points = np.zeros(dim + 1, dtype=np.int64), np.empty(size + ones, dtype=np.int64)
@@ -31,7 +31,7 @@ def columns_of(problem: Linear) -> Rows:
     if problem.intercept:
         starts[-1] = size + n
         points[size:], data[size:] = np.arange(n), 1.0
-    return Rows(rows.dense, data, points, starts)
+    return Rows(rows.dense, *map(read_only, (data, points, starts)))
 
 
 def block_lipschitz(problem: Linear, columns: Rows, start: IntArray, members: IntArray) -> FloatArray:

@@ -12,7 +12,7 @@ from varmix.sampler import Sampler
 from varmix.solvers.blocks import Layout
 from varmix.solvers.columns import block_lipschitz, columns_of
 from varmix.solvers.linear import Linear
-from varmix.solvers.loop import Callback, optimise, starting_point
+from varmix.solvers.loop import AfterEpoch, Callback, optimise, starting_point
 from varmix.solvers.problem import Problem, mean_gradient
 from varmix.solvers.steps import Schedule
 from varmix.solvers.trace import Result
@@ -30,6 +30,7 @@ class Options(TypedDict, total=False):
     ahead: int | None
     progress: bool
     callback: Callback | None
+    after_epoch: AfterEpoch | None
 
 
 def coordinate_descent(
@@ -87,7 +88,7 @@ def coordinate_descent(
     >>> bool(np.linalg.norm(problem.full_gradient(result.theta)) < 1e-8)
     True
     """
-    theta, layout = starting_point(start, problem.dim), Layout(problem.dim, blocks)
+    theta, layout = starting_point(start, problem), Layout(problem.dim, blocks)
     linear = isinstance(problem, Linear)
     method = (CompiledCoordinates if linear else Coordinates)(problem, theta, layout, batch)
     if isinstance(step, str):

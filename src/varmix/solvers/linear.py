@@ -6,7 +6,18 @@ from typing import Any, Protocol, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, as_real, as_vector
+from varmix.arrays import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    as_array,
+    as_atoms,
+    as_floats,
+    as_number,
+    as_real,
+    as_vector,
+    read_only,
+)
 from varmix.kernels import rows as kernels
 from varmix.kernels.losses import LOSSES, values_and_slopes
 from varmix.kernels.rows import Rows
@@ -79,15 +90,16 @@ class Linear:
         costs: ArrayLike | None = None,
     ) -> None:
         if loss not in LOSSES:
-            raise ValueError(str(unknown("loss", loss, LOSSES)))
+            raise ValueError(str(unknown("loss", str(loss), LOSSES)))
         self.rows, (self.n, self.features) = as_rows(X)
-        self.y = np.ascontiguousarray(as_vector(y, "y", self.n))
-        if loss != "squared" and not np.isin(self.y, (-1.0, 1.0)).all():
-            raise ValueError(f"The {loss} loss needs labels -1 and 1; y holds {np.unique(self.y)[:5].tolist()}.")
-        if not (np.isfinite(l2) and l2 >= 0):
+        self.y = read_only(as_targets(y, self.n, loss))
+        self.loss, self.l2 = loss, as_number(l2, "l2")
+        if not (np.isfinite(self.l2) and self.l2 >= 0):
             raise ValueError(f"l2 must be a finite number of at least 0, got {l2!r}.")
-        self.loss, self.l2, self.intercept = loss, float(l2), bool(intercept)
-        self.costs = np.empty(0) if costs is None else np.ascontiguousarray(as_vector(costs, "costs", self.n))
+        if not isinstance(intercept, (bool, np.bool_)):
+            raise TypeError(f"intercept must be True or False, got {intercept!r}.")
+        self.intercept = bool(intercept)
+        self.costs = read_only(np.empty(0) if costs is None else as_vector(costs, "costs", self.n))
         if self.costs.min(initial=0.0) < 0:
             raise ValueError(f"costs must not be negative; the least is {self.costs.min():.3g}.")
         self.dim = self.features + self.intercept
@@ -114,10 +126,13 @@ class Linear:
 
     def margins(self, theta: FloatArray, points: IntArray | None = None) -> FloatArray:
         """Give x.theta of these points, or of all."""
-        out = np.empty(self.n if points is None else len(points))
+        theta = self._checked(theta, "theta", self.dim)
         if points is None:
+            out = np.empty(self.n)
             kernels.products(self.rows, theta[: self.features], out)
         else:
+            points = as_atoms(points, self.n, "points")
+            out = np.empty(len(points))
             kernels.some_products(self.rows, points, theta[: self.features], out)
         return out + theta[-1] if self.intercept else out
 
@@ -128,6 +143,13 @@ class Linear:
     def slopes(self, theta: FloatArray, points: IntArray | None = None) -> FloatArray:
         """Give the derivatives of these losses (or of all) in their margins."""
         return self._losses_and_slopes(theta, points)[1]
+
+    def _checked(self, values: FloatArray, name: str, length: int) -> FloatArray:
+        """Check a length: kernels would read on behind the end.  Finite it need not be, where a run diverges."""
+        vector = as_floats(values, name)
+        if vector.shape != (length,):
+            raise ValueError(f"{name} must have shape ({length},) for {self!r}, got shape {vector.shape}.")
+        return vector
 
     def _losses_and_slopes(self, theta: FloatArray, points: IntArray | None) -> tuple[FloatArray, FloatArray]:
         z = self.margins(theta, points)
@@ -140,6 +162,7 @@ class Linear:
 
     def gradients(self, theta: FloatArray, points: IntArray) -> FloatArray:
         """Give the gradients of these points' losses, dense."""
+        points = as_atoms(points, self.n, "points")
         out, slopes = np.zeros((len(points), self.dim)), self.slopes(theta, points)
         kernels.scaled_rows(self.rows, points, slopes, out)  # the rows end before the intercept
         if self.intercept:
@@ -152,7 +175,7 @@ class Linear:
 
     def combine(self, slopes: FloatArray) -> FloatArray:
         """Give the mean of the gradients that belong to these slopes (n,)."""
-        out, slopes = np.zeros(self.dim), slopes / self.n
+        out, slopes = np.zeros(self.dim), self._checked(slopes, "slopes", self.n) / self.n
         kernels.combine(self.rows, slopes, out)  # the rows end before the intercept
         if self.intercept:
             out[-1] = slopes.sum()
@@ -164,14 +187,14 @@ class Linear:
 
     def penalty(self, theta: FloatArray) -> FloatArray:
         """Give l2 theta; the intercept is free."""
-        out = self.l2 * theta
+        out = self.l2 * self._checked(theta, "theta", self.dim)
         if self.intercept:
             out[-1] = 0.0
         return out
 
     def objective(self, theta: FloatArray) -> float:
         """Give the mean loss and the penalty."""
-        weights = theta[: self.features]
+        weights = self._checked(theta, "theta", self.dim)[: self.features]
         return float(self.losses(theta).mean() + 0.5 * self.l2 * (weights @ weights))
 
     def accuracy(self, theta: FloatArray) -> float | None:
@@ -185,6 +208,18 @@ class Linear:
         return f"Linear(n={self.n}, d={self.features}, {kind}, loss={self.loss!r}, l2={self.l2:g})"
 
 
+def as_targets(y: ArrayLike, n: int, loss: str) -> FloatArray:
+    """Check the targets: -1 and 1 for the losses of classifiers."""
+    labels = as_array(y, "y")
+    legal = loss == "squared" or (labels.dtype.kind in "fiu" and np.isin(labels, (-1, 1)).all())
+    if labels.shape == (n,) and not legal:
+        some = ", ".join(sorted(set(map(str, labels.tolist())))[:5])
+        raise ValueError(
+            f"The {loss} loss needs labels -1 and 1; y holds {some}. Use np.where(y == one_of_them, 1.0, -1.0)."
+        )
+    return as_vector(labels, "y", n)
+
+
 def as_rows(X: ArrayLike | Csr) -> tuple[Rows, tuple[int, int]]:
     """Give a matrix as kernels take it, and its shape; what is contiguous and floating already is not copied."""
     nothing: AnyArray = np.empty(0, dtype=np.int32)
@@ -192,20 +227,40 @@ def as_rows(X: ArrayLike | Csr) -> tuple[Rows, tuple[int, int]]:
         sparse = cast(Csr, X)
         if sparse.format != "csr":
             raise TypeError(f"A sparse X must be CSR, got {sparse.format}. Use X.tocsr().")
-        if not getattr(sparse, "has_canonical_format", True):  # the length of a row needs every entry once
-            sparse = sparse.copy()
-            sparse.sum_duplicates()
-        data = _floating(sparse.data)
-        dense = np.empty((0, 0), dtype=data.dtype)
-        rows, shape = Rows(dense, data, sparse.indices, sparse.indptr), sparse.shape
+        shape = sparse.shape
+        _check_shape(shape)
+        data, indices, indptr = _entries(sparse)
+        rows = Rows(np.empty((0, 0), dtype=data.dtype), data, indices, indptr)
     else:
         dense = _floating(as_real(cast(ArrayLike, X), "X"))
-        rows, shape = Rows(dense, np.empty(0, dtype=dense.dtype), nothing, nothing), dense.shape
-    if len(shape) != 2 or 0 in shape:
-        raise ValueError(f"X must be (n, d) with at least one row and one column, got shape {shape}.")
+        shape = dense.shape
+        _check_shape(shape)
+        rows = Rows(dense, np.empty(0, dtype=dense.dtype), nothing, nothing)
     if not (np.isfinite(rows.dense).all() and np.isfinite(rows.data).all()):
         raise ValueError("X must be finite. Drop or fill the rows with missing or infinite values.")
-    return rows, (shape[0], shape[1])
+    return Rows(*map(read_only, rows)), (shape[0], shape[1])
+
+
+def _check_shape(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(f"X must be (n, d) with at least one row and one column, got shape {shape}.")
+
+
+def _entries(sparse: Csr) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Give data, indices and indptr of a CSR matrix, checked: SciPy looks at them only when it is asked to."""
+    starts, columns = sparse.indptr, sparse.shape[1]
+    size = int(starts[-1])
+    legal = len(starts) == sparse.shape[0] + 1 and starts[0] == 0 and bool((np.diff(starts) >= 0).all())
+    if not (legal and size <= min(len(sparse.data), len(sparse.indices))):
+        raise ValueError("The indptr of X is not that of a CSR matrix of its shape. X.check_format() may say more.")
+    used = sparse.indices[:size]  # behind it there may be room that no row uses
+    if size and not 0 <= used.min() <= used.max() < columns:
+        raise ValueError(f"X has {columns} columns, but its indices go from {used.min()} to {used.max()}.")
+    if not getattr(sparse, "has_canonical_format", True):  # the length of a row needs every entry once
+        sparse = sparse.copy()
+        sparse.sum_duplicates()
+    size = int(sparse.indptr[-1])
+    return _floating(as_real(sparse.data[:size], "X")), sparse.indices[:size], sparse.indptr
 
 
 def is_sparse(X: object) -> bool:

@@ -10,7 +10,7 @@ from typing import Protocol, Required, TypeAlias, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, IntArray, as_count, as_positive, as_vector
+from varmix.arrays import FloatArray, IntArray, as_count, as_positive, as_vector, first
 from varmix.meter import GainMeter
 from varmix.sampler import Sampler
 from varmix.solvers.problem import Problem
@@ -114,11 +114,11 @@ def optimise(
     callback
         Called after every look, with theta and the trace; theta is moved on afterwards, so copy it to keep it.
     after_epoch
-        Called after every epoch with its number, its mean loss as drawn, and the gain meter; if it gives a sampler,
-        that one draws from then on.
+        Called after every epoch with its number, its mean loss as drawn (not a number where a batch was larger than
+        the epoch and nothing was drawn), and the gain meter; if it gives a sampler, that one draws from then on.
     """
+    check_space(sampler, getattr(method, "atoms", problem.n), getattr(method, "what", "points"))
     run = Run(problem, sampler, method)
-    check_space(sampler, run.atoms, getattr(method, "what", "points"))
     run.epochs, run.batch, run.schedule = as_count(epochs, "epochs"), as_count(batch, "batch"), as_schedule(step)
     run.looks, run.callback, run.after_epoch = as_count(looks, "looks", least=0), callback, after_epoch
     run.ahead = None if ahead is None else as_count(ahead, "ahead")
@@ -126,7 +126,12 @@ def optimise(
 
 
 def check_space(sampler: Sampler, n: int, what: str) -> None:
-    """Refuse a sampler that draws something else, or from another number of it."""
+    """Refuse what is no sampler, or one that draws something else, or from another number of it."""
+    if not isinstance(sampler, Sampler):
+        raise TypeError(
+            f"A solver takes a problem, then a sampler such as varmix.vrm(varmix.Groups(labels)); got {sampler!r} for "
+            f"the sampler."
+        )
     space = sampler.components.space
     if not isinstance(space, Points) or space.n != n:
         raise ValueError(f"The problem has {n} {what}, but the sampler draws from {space}. Build it over Points({n}).")
@@ -137,9 +142,13 @@ def check_space(sampler: Sampler, n: int, what: str) -> None:
         )
 
 
-def starting_point(start: ArrayLike | None, dim: int) -> FloatArray:
+def starting_point(start: ArrayLike | None, problem: Problem) -> FloatArray:
     """Give a copy of the starting point, or zeros."""
-    return np.zeros(dim) if start is None else as_vector(start, "start", dim).copy()
+    if not (hasattr(problem, "dim") and hasattr(problem, "gradients")):
+        raise TypeError(
+            f"A solver takes a problem first, such as varmix.solvers.Linear(X, y); got a {type(problem).__name__}."
+        )
+    return np.zeros(problem.dim) if start is None else as_vector(start, "start", problem.dim).copy()
 
 
 class Run:
@@ -171,13 +180,12 @@ class Run:
             if self.looks:
                 self._look()
             for epoch in range(1, self.epochs + 1):
-                before = self.done
                 loss = self._epoch(epoch)
-                bar.advance(f"loss {loss:.4g}")
-                if not np.isfinite(loss):
+                bar.advance("no draws" if np.isnan(loss) else f"loss {loss:.4g}")
+                if np.isinf(loss):
                     return self._result("diverged", epoch)
                 self.sampler = self._next_sampler(epoch, loss)
-                if tol is not None and self.done > before:  # batches larger than an epoch leave some epochs empty
+                if tol is not None and not np.isnan(loss):
                     waited = waited + 1 if loss > best - tol else 0
                     best = min(best, loss)
                     if waited >= patience:
@@ -192,13 +200,16 @@ class Run:
         return other
 
     def _epoch(self, epoch: int) -> float:
-        """Run an epoch; give the mean loss as drawn, infinity if it diverged."""
+        """Run an epoch; give the mean loss as drawn, infinity if it diverged.
+
+        Batches larger than an epoch leave some epochs without a draw: their loss is not a number.
+        """
         begun = perf_counter()
         self.evaluations += self.method.begin_epoch(epoch)
         self.seconds += perf_counter() - begun
-        first, last = self.done, -(-epoch * self.atoms // self.batch)
+        begin, end = self.done, -(-epoch * self.atoms // self.batch)
         total = 0.0
-        for stop in np.linspace(first, last, max(self.looks, 1) + 1)[1:].round().astype(int).tolist():
+        for stop in np.linspace(begin, end, max(self.looks, 1) + 1)[1:].round().astype(int).tolist():
             while self.done < stop:
                 begun = perf_counter()
                 total += self._round(min(self._count(), stop - self.done))
@@ -210,7 +221,7 @@ class Run:
         begun = perf_counter()
         self.sampler.end_epoch()
         self.seconds += perf_counter() - begun
-        return total / max((last - first) * self.batch, 1)
+        return total / ((end - begin) * self.batch) if end > begin else np.nan
 
     def _count(self) -> int:
         """Give how many batches to draw with the present mixture."""
@@ -220,8 +231,9 @@ class Run:
 
     def _round(self, count: int) -> float:
         """Draw some batches, step over them, give their feedback; give the sum of their losses."""
+        steps = self._steps(count)  # a schedule may be refused: nothing is drawn then
         draw = self.sampler.draw(self.batch, count)
-        norms, loss = self.method.run(draw.indices, draw.weights, self._steps(count))
+        norms, loss = self.method.run(draw.indices, draw.weights, steps)
         self.done += count
         self.evaluations += self.spent(draw.indices)
         # Both, also when they are not numbers: gradients of the hinge stay short however far theta has gone.
@@ -239,6 +251,12 @@ class Run:
             raise ValueError(
                 f"The schedule gave an array of shape {steps.shape} for the {count} steps it was asked for. Give one "
                 f"length for every entry of t, for example eta / t."
+            )
+        if not (steps.min() >= 0.0 and steps.max() < np.inf):
+            wrong = first(~((steps >= 0.0) & (steps < np.inf)))
+            raise ValueError(
+                f"The schedule gave {steps[wrong]:.3g} for step {t[wrong]:.0f} of {self._total}: steps must be finite "
+                f"and not negative."
             )
         return steps
 

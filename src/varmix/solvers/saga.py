@@ -43,7 +43,7 @@ def saga(problem: Problem, sampler: Sampler, *, start: ArrayLike | None = None, 
     >>> bool(np.linalg.norm(problem.full_gradient(result.theta)) < 1e-8)
     True
     """
-    theta = starting_point(start, problem.dim)
+    theta = starting_point(start, problem)
     kind = CompiledSaga if isinstance(problem, Linear) else Saga
     return optimise(problem, sampler, kind(problem, theta), **options)
 

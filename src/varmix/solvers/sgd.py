@@ -31,7 +31,7 @@ def sgd(problem: Problem, sampler: Sampler, *, start: ArrayLike | None = None, *
     >>> result.trace.accuracies[-1] > 0.98
     True
     """
-    theta = starting_point(start, problem.dim)
+    theta = starting_point(start, problem)
     method = CompiledSgd(problem, theta) if isinstance(problem, Linear) else Sgd(problem, theta)
     return optimise(problem, sampler, method, **options)
 

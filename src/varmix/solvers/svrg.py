@@ -51,7 +51,7 @@ def svrg(
     >>> bool(np.linalg.norm(problem.full_gradient(result.theta)) < 1e-8)
     True
     """
-    theta, refresh = starting_point(start, problem.dim), as_count(refresh, "refresh")
+    theta, refresh = starting_point(start, problem), as_count(refresh, "refresh")
     kind = CompiledSvrg if isinstance(problem, Linear) else Svrg
     return optimise(problem, sampler, kind(problem, theta, refresh), **options)
 
