@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,10 +11,15 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import varmix
 from varmix.estimators import MixtureSGDClassifier, MixtureSGDRegressor
+from varmix.estimators.base import _passes
 from varmix.estimators.rates import RATES, first_step
+from varmix.estimators.sampling import Watch
 from varmix.solvers import Linear
 
 RNG = np.random.default_rng(0)
@@ -194,13 +200,20 @@ def test_an_undecided_meter_is_asked_again_until_three_tenths_are_done(monkeypat
             asked.append(1)
             return varmix.meter.Interval(1.2, 1.0, 1.4)
 
-    from varmix.estimators.sampling import Watch
-
-    watch = Watch("mixture", varmix.uniform(10), 20, True, 0, 0)
+    watch = Watch("mixture", varmix.uniform(10, replacement=False), 20, True, 0, 0)
     given = [watch(epoch, 1.0, Meter()) for epoch in range(1, 21)]
     assert [epoch for epoch, sampler in enumerate(given, 1) if sampler is not None] == [6]
     assert watch.sampling == "shuffle"
     assert "1.2 [1, 1.4], below 1.25" in watch.reason
+
+
+@pytest.mark.parametrize(("replacement", "sampling"), [(True, "shuffle"), (False, "mixture")])
+def test_a_family_with_replacement_has_to_gain_more_than_shuffling_gives_for_nothing(replacement, sampling):
+    family = varmix.Groups(np.arange(10) % 2, replacement=replacement)
+    watch = Watch("mixture", varmix.vrm(family), 20, True, 0, 0)
+    watch(2, 1.0, SimpleNamespace(draws=10_000, gain=varmix.meter.Interval(2.0, 1.9, 2.1)))
+    assert watch.sampling == sampling
+    assert ("below 3.5" in (watch.reason or "")) == replacement
 
 
 def test_the_same_seed_gives_the_same_model_in_this_and_in_another_process():
@@ -210,12 +223,14 @@ def test_the_same_seed_gives_the_same_model_in_this_and_in_another_process():
     assert states[0] == states[1]
     going_on = classifier(random_state=np.random.RandomState(3))
     assert going_on.fit(X, Y).coef_.tolist() != going_on.fit(X, Y).coef_.tolist()
+    rows = np.random.default_rng(5).normal(size=(300, 2))
+    here = MixtureSGDClassifier(random_state=1, max_iter=3).fit(rows, rows[:, 0] > 0).coef_
     code = (
         "import numpy as np; from varmix.estimators import MixtureSGDClassifier as M; r = np.random.default_rng(5);"
         "X = r.normal(size=(300, 2)); print(M(random_state=1, max_iter=3).fit(X, X[:, 0] > 0).coef_.tolist())"
     )
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
-    assert runs[0].stdout == runs[1].stdout != ""
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert there.stdout.strip() == str(here.tolist())
 
 
 def test_models_are_pickled_with_what_they_learned():
@@ -229,8 +244,25 @@ def test_a_tolerance_ends_a_run_and_its_lack_is_told():
     model = regressor(tol=0.01, learning_rate="constant", max_iter=200).fit(X, T)
     assert model.n_iter_ < 100
     assert model.t_ == -(-model.n_iter_ * N // 32) + 1
-    with pytest.warns(ConvergenceWarning, match="max_iter=3 epochs"):
-        regressor(tol=1e-6, max_iter=3).fit(X, T)
+    for make, y in ((regressor, T), (classifier, Y)):
+        with pytest.warns(ConvergenceWarning, match="max_iter=3 epochs") as told:
+            make(tol=1e-6, max_iter=3).fit(X, y)
+        assert told[0].filename == __file__  # where the user called
+
+
+@pytest.mark.parametrize(("n", "batch", "epochs"), [(1500, 32, 43), (6400, 32, 20), (40, 32, 500), (3, 3, 500)])
+def test_epochs_unless_told_are_as_many_as_the_steps_want_and_bounded(n, batch, epochs):
+    assert _passes(n, batch) == epochs
+
+
+def test_few_points_need_no_more_epochs_than_that():
+    rows, y = X[:40], Y[:40]
+    model = classifier().fit(rows, y)
+    assert model.n_iter_ == len(model.loss_curve_) == 500
+    exact = LogisticRegression(C=1 / (0.01 * 40), tol=1e-10).fit(rows, y)
+    reached = objective(model, rows, y)
+    model.coef_, model.intercept_ = exact.coef_, exact.intercept_
+    assert reached < objective(model, rows, y) + 1e-3
 
 
 def test_a_warm_start_goes_on_from_what_there_is():
@@ -296,6 +328,10 @@ def test_epochs_are_printed_when_asked(capsys):
         ({"components": "cluster"}, ValueError, "Did you mean clusters"),
         ({"components": None}, TypeError, "components must be a name, an array of labels or a family"),
         ({"components": varmix.Groups}, TypeError, "components must be a name"),
+        ({"components": varmix.uniform(1500)}, TypeError, r"a family, got Sampler\("),
+        ({"loss": ["hinge"]}, ValueError, "Unknown loss"),
+        ({"learning_rate": np.arange(3)}, ValueError, "Unknown learning_rate"),
+        ({"refresh": np.arange(3)}, ValueError, "refresh must be None or"),
         ({"components": np.arange(5)}, ValueError, r"one label per row of X, shape \(1500,\), got \(5,\)"),
         ({"components": varmix.Groups([0, 1])}, ValueError, "X has 1500 rows"),
         ({"components": varmix.Groups([0, 1]), "refresh": "cross"}, ValueError, "Give it to the family instead"),
@@ -319,6 +355,36 @@ def test_parameters_that_mean_nothing_are_refused(options, error, message):
 def test_steps_that_are_too_long_are_told():
     with pytest.raises(ValueError, match=r"SGD diverged in epoch 1: steps of 1e\+04 are too long"):
         regressor(eta0=1e4).fit(X, T)
+
+
+@pytest.mark.parametrize("call", ["fit", "partial_fit"])
+def test_a_call_that_fails_leaves_the_model_as_it_was(call):
+    fresh = regressor(eta0=1e160)
+    with pytest.raises(ValueError, match="diverged"):
+        getattr(fresh, call)(1e150 * X, T)
+    assert set(vars(fresh)) == set(regressor().get_params())
+    fitted = classifier(learning_rate="constant").fit(X, Y)
+    before, predicted = dict(vars(fitted)), fitted.predict(X)
+    with pytest.raises(ValueError, match="diverged"):
+        getattr(fitted.set_params(eta0=1e160), call)(1e150 * X[:, :3] if call == "fit" else 1e150 * X, Y)
+    assert dict(vars(fitted)) == before | {"eta0": 1e160}
+    assert (fitted.predict(X) == predicted).all()
+
+
+def test_a_first_partial_fit_that_fails_can_be_made_again():
+    model = classifier(eta0=1e160)
+    with pytest.raises(ValueError, match="diverged"):
+        model.partial_fit(1e150 * X, Y, classes=[0, 1])
+    assert model.set_params(eta0=None).partial_fit(X, Y, classes=[0, 1]).t_ == -(-N // 32) + 1
+
+
+def test_searches_and_pipelines_take_them():
+    steps = make_pipeline(StandardScaler(), MixtureSGDClassifier(random_state=0, max_iter=5))
+    grid = {"mixturesgdclassifier__sampling": ["mixture", "shuffle"], "mixturesgdclassifier__alpha": [1e-4, 100.0]}
+    search = GridSearchCV(steps, grid, cv=2).fit(X, np.array(["no", "yes"])[Y])
+    assert search.best_params_["mixturesgdclassifier__alpha"] == 1e-4
+    assert set(search.predict(X)) == {"no", "yes"}
+    assert cross_val_score(regressor(max_iter=5), X, T, cv=2).min() > 0.5
 
 
 def test_data_that_cannot_be_fitted_are_refused():
