@@ -78,8 +78,8 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _check_rows(self, X: Any, reset: bool, **options: Any) -> Any:  # noqa: ANN401
