@@ -31,7 +31,7 @@ def figure(table: Table) -> "Figure":
     others = [arm for arm in table.arms if arm not in (RESHUFFLING, AGAIN)]
     _dots(middle, [-row for row in range(len(others))], [table.over(tasks, 32, arm) for arm in others], 0)
     middle.set_yticks([-row for row in range(len(others))], others)
-    for panel, title in ((left, "by task"), (middle, "mean of the six tasks")):
+    for panel, title in ((left, "by task"), (middle, f"mean of {len(tasks)} task{'s' * (len(tasks) != 1)}")):
         panel.set(title=title, xlabel="final excess / that of reshuffling", xscale="log")
         panel.axvline(1.0, color="black", linewidth=0.8)
     _scatter(right, table)
@@ -55,7 +55,7 @@ def _dots(panel: "Axes", places: list[float], ratios: list[Interval | None], ind
 def _scatter(panel: "Axes", table: Table) -> None:
     from varmix.experiments.plots import COLORS
 
-    pairs = table.pairs()
+    pairs = [pair for pair in table.pairs() if np.isfinite(pair[-1].value)]
     for index, arm in enumerate(dict.fromkeys(arm for arm, *_ in pairs)):
         mine = [(gain, 1 / beside.value) for other, _, _, gain, beside in pairs if other == arm]
         x, y = zip(*mine, strict=True)
