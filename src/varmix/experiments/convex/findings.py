@@ -214,7 +214,8 @@ def _beside(table: Table, arm: str, batch: int) -> str:
     ran = [task for task in _six(table) if table.relative(task, batch, arm) is not None]
     mean = f" {_text(table.over(ran, batch, arm))}" if ran else ""
     if ran and len(ran) < len(_six(table)):  # another mean than those beside it: say what the mixture has there
-        mean += f" over {len(ran)} of {len(_six(table))} tasks, where {MIXTURE} has {_text(table.over(ran, batch, MIXTURE))}"
+        usual = _text(table.over(ran, batch, MIXTURE))
+        mean += f" over {len(ran)} of {len(_six(table))} tasks, where {MIXTURE} has {usual}"
     return f"{arm}{mean} ({', '.join(f'{task} {text}' for task, text in _by_task(table, arm, batch).items())})"
 
 
