@@ -305,6 +305,10 @@ def test_the_figure_shows_tasks_arms_and_the_meter():
     assert [label.get_text() for label in left.get_yticklabels()] == SIX
     assert [label.get_text() for label in middle.get_yticklabels()] == [MIXTURE, CROSS]
     assert middle.get_title() == "mean of 6 tasks"
+    drawn = findings(metered() + ended("w8a", "mixture of labels", around(0.5))).pictures[0].plot()
+    assert drawn.axes[1].get_yticklabels()[-1].get_text() == "mixture of labels (of 1)"
+    drawn.canvas.draw()
+    assert "0.2" in [label.get_text() for label in drawn.axes[0].get_xticklabels()]
     assert right.get_xlabel() == "early gain"
     assert len(right.lines) == 3  # two arms, and the line of improvement = gain
 
