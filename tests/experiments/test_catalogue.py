@@ -62,6 +62,12 @@ def test_the_data_of_convex_are_those_of_its_tasks():
     assert datasets.SETS[catalogue.entry("convex").data[0]].fetchable
 
 
+def test_data_that_nobody_can_fetch_go_into_a_folder(nothing):
+    assert Entry("", data=("w8a",)).lacking == (
+        "needs data, any of w8a, and none is at hand: put one into the folder that VARMIX_DATA names"
+    )
+
+
 def test_modules_come_before_data(nothing):
     assert Entry("", ("no_such_module",), "rl", ("w8a",)).lacking == "needs no_such_module: pip install 'varmix[rl]'"
 

@@ -33,8 +33,9 @@ class Entry:
                 return None
         except datasets.DataUnavailable as error:  # the user named a folder that is none
             return f"needs data: {error}"
-        to_fetch = next(name for name in self.data if datasets.SETS[name].fetchable)
-        return f"needs data, any of {', '.join(self.data)}, and none is at hand: varmix data fetch {to_fetch}"
+        to_fetch = next((name for name in self.data if datasets.SETS[name].fetchable), None)
+        how = f"varmix data fetch {to_fetch}" if to_fetch else "put one into the folder that VARMIX_DATA names"
+        return f"needs data, any of {', '.join(self.data)}, and none is at hand: {how}"
 
 
 ENTRIES = {
