@@ -29,7 +29,7 @@ def test_inside_every_class_the_upper_half_its_upper_half_and_so_on():
 
 
 def test_regression_bins_targets_and_lengths():
-    y = RNG.standard_cauchy(2000)
+    y = np.random.default_rng(1).standard_cauchy(2000)
     labels = auto_labels(X, y)
     assert set(labels // 6) == {0, 1, 2}
     far = np.abs(y - np.median(y))
@@ -62,12 +62,12 @@ def test_of_many_classes_the_rarest_count_as_one():
 
 @pytest.mark.parametrize("kind", ["auto", "norms", "clusters"])
 def test_lengths_that_are_equal_up_to_rounding_stay_together(kind):
-    rows = np.full((500, 3), 1 / 3) * (1 + 1e-9 * RNG.random((500, 1)))
+    rows = np.full((500, 3), 1 / 3) * (1 + 1e-9 * np.random.default_rng(2).random((500, 1)))
     assert len(np.unique(auto_labels(rows if kind != "clusters" else np.ones((500, 3)), kind=kind))) == 1
 
 
 def test_the_order_of_the_points_does_not_matter():
-    order, ties = RNG.permutation(2000), np.floor(np.abs(X))
+    order, ties = np.random.default_rng(3).permutation(2000), np.floor(np.abs(X))
     for y in (None, CLASSES, X[:, 0] - 1):
         shuffled = auto_labels(ties[order], None if y is None else y[order])
         assert (shuffled == auto_labels(ties, y)[order]).all()
@@ -93,7 +93,7 @@ def test_sparse_is_as_dense_and_float32_about_as_float64(kind):
 
 
 def test_clusters_follow_from_the_seed_and_from_some_points_of_many(monkeypatch):
-    blobs = RNG.normal(size=(2000, 2)) + 100 * np.column_stack([CLASSES, CLASSES])
+    blobs = np.random.default_rng(4).normal(size=(2000, 2)) + 100 * np.column_stack([CLASSES, CLASSES])
     monkeypatch.setattr(sys.modules["varmix.estimators.auto"], "SEEN", 500)
     labels = auto_labels(blobs, kind="clusters", rng=1)
     assert (auto_labels(blobs, kind="clusters", rng=1) == labels).all()

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from varmix.experiments.statistics import band, geometric_mean, mean, median, times_sooner
+from varmix.experiments.statistics import band, combined, geometric_mean, line, mean, median, ratio, times_sooner
+from varmix.meter import Interval
 
 RNG = np.random.default_rng(0)
 A = RNG.lognormal(1.0, 0.5, 9)
@@ -67,3 +68,40 @@ def test_a_band_is_the_mean_of_every_column():
     assert middle == pytest.approx([2, 10])
     assert low[0] == pytest.approx(mean([1.0, 3.0, 2.0]).low)
     assert (low[1], high[1]) == pytest.approx((10, 10))
+
+
+B = RNG.lognormal(0.0, 1.5, 14)
+
+
+def test_a_ratio_has_welchs_interval_of_the_logarithms():
+    found = ratio(A.tolist(), B.tolist())
+    welch = stats.ttest_ind(np.log(A), np.log(B), equal_var=False)
+    assert found.value == pytest.approx(np.exp(np.log(A).mean() - np.log(B).mean()))
+    assert (found.low, found.high) == pytest.approx(tuple(np.exp(welch.confidence_interval(0.95))))
+
+
+def test_a_ratio_of_too_few_or_of_what_diverged_is_not_sure():
+    assert tuple(ratio([2.0], [1.0, 1.0])) == pytest.approx((2, 0, math.inf))
+    assert tuple(ratio([2.0, 2.0], [1.0, 1.0])) == pytest.approx((2, 2, 2))
+    assert ratio([1.0, math.inf], [1.0, 1.0]) == (math.inf, 0, math.inf)
+    assert math.isnan(ratio([1.0, 1.0], [1.0, math.inf]).value)
+
+
+def test_ratios_combine_to_an_interval_that_covers_as_often_as_it_says():
+    rng, true = np.random.default_rng(2), np.array([0.1, 1.0, 5.0])
+    covered = 0
+    for _ in range(1000):
+        each = [ratio((t * rng.lognormal(size=12)).tolist(), rng.lognormal(size=24).tolist()) for t in true]
+        found = combined(each)
+        covered += found.low <= np.exp(np.log(true).mean()) <= found.high
+    assert 0.93 <= covered / 1000 <= 0.98
+
+
+def test_one_ratio_that_is_infinite_leaves_nothing_sure():
+    assert combined([Interval(0.5, 0.25, 1.0), Interval(math.inf, 0.0, math.inf)]) == (math.inf, 0, math.inf)
+    assert combined([Interval(0.5, 0.0, math.inf)]) == pytest.approx((0.5, 0, math.inf))
+
+
+def test_points_above_one_another_have_no_slope():
+    assert np.isnan(line(np.ones(3), np.arange(3.0))).all()
+    assert np.isnan(line(np.arange(3.0), np.ones(3))).all()

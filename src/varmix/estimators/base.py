@@ -1,6 +1,8 @@
 """What the classifier and the regressor share: parameters, one run of SGD, and what is kept of it."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -18,7 +20,9 @@ from varmix.meter import Interval
 from varmix.refusal import unknown
 from varmix.solvers import Linear, sgd
 
-PASSES, STEPS = 20, 2000  # epochs unless told, and the steps that they have at least
+# Epochs unless told: these, or as many as give so many steps, but no more than that.  Where a batch is most of the
+# data there is little noise to average, and epochs of one or two steps cost mostly what is around the steps.
+PASSES, STEPS, MOST = 20, 2000, 500
 
 
 class Fitted(NamedTuple):
@@ -47,8 +51,9 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self, partial: bool) -> None:
         for name, known in (("loss", self.losses), ("learning_rate", RATES)):
-            if getattr(self, name) not in known:
-                raise ValueError(str(unknown(name, str(getattr(self, name)), known)))
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in known:
+                raise ValueError(str(unknown(name, str(value), known)))
         if partial and self.learning_rate == "linear":
             raise ValueError(
                 'learning_rate="linear" ends at zero, and partial_fit cannot know when that is. Use "auto" (here '
@@ -66,6 +71,17 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
             _check_number(self.tol, "tol")
         sampling.check(self.sampling, self.components, self.refresh)
 
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Leave the model as it was when a call is refused or fails on its way."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
     def _check_rows(self, X: Any, reset: bool, **options: Any) -> Any:  # noqa: ANN401
         return validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset, **options
@@ -74,6 +90,8 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
     def _check_costs(self, sample_weight: Any, X: Any) -> FloatArray | None:  # noqa: ANN401
         if sample_weight is None:
             return None
+        if not np.asarray(sample_weight).any():  # older scikit-learn lets it pass
+            raise ValueError("Sample weights must contain at least one non-zero number: all points weigh nothing.")
         return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
 
     def _seeds(self, count: int) -> list[int]:
@@ -93,7 +111,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         """Minimise over these points; `done` steps are behind us when this is one epoch of many calls."""
         problem = Linear(X, y, loss=self.losses[self.loss], l2=self.alpha, intercept=self.fit_intercept, costs=costs)
         batch = min(int(self.batch_size), problem.n)
-        epochs = 1 if done is not None else self.max_iter or max(PASSES, -(-STEPS * batch // problem.n))
+        epochs = 1 if done is not None else self.max_iter or _passes(problem.n, batch)
         eta = self.eta0 or eta or first_step(X, problem, batch)
         name = self.learning_rate
         if name == "auto":
@@ -115,7 +133,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         if result.stopped == "diverged":
             raise ValueError(
                 f"SGD diverged in epoch {result.epochs}: steps of {eta:.3g} are too long for these data. Standardise "
-                f"the features, or give a smaller eta0 (None chooses one)."
+                f"the features (and the target of a regression), or give a smaller eta0 (None chooses one)."
             )
         if result.stopped == "epochs" and self.tol is not None and done is None:
             warnings.warn(
@@ -162,6 +180,11 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         coefficients, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
         return np.asarray(safe_sparse_dot(X, coefficients.T, dense_output=True) + intercept)
+
+
+def _passes(n: int, batch: int) -> int:
+    """Give the number of epochs unless told."""
+    return min(max(PASSES, -(-STEPS * batch // n)), MOST)
 
 
 def _check_number(value: object, name: str, zero: bool = False) -> None:

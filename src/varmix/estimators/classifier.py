@@ -33,7 +33,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     fit_intercept
         Whether to fit an intercept, which is not penalised.
     max_iter
-        Epochs; None takes 20, or more where these would be fewer than 2,000 steps.
+        Epochs; None takes 20, or more where these would be fewer than 2,000 steps, up to 500.
     tol
         Stop when the loss of an epoch, as drawn, was not lower by `tol` than the best for `n_iter_no_change` epochs;
         None runs all epochs, as the linear decay wants it.
@@ -63,7 +63,8 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     refresh
         None, or "cross": cut the groups after every epoch by the norms last seen.
     fallback
-        Whether to change to plain shuffling where the gain, a tenth into the run, is below 1.25.
+        Whether to change to plain shuffling where the gain, a tenth into the run, is below 1.25 (3.5 for a family
+        with replacement).
 
     Attributes
     ----------
@@ -136,16 +137,17 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
         """Fit to all epochs."""
         self._check_parameters(partial=False)
-        X, targets = self._check_rows(X, reset=True, y=y)
-        check_classification_targets(targets)
-        costs = self._check_costs(sample_weight, X)
-        classes = unique_labels(targets)
-        if len(classes) < 2:
-            raise ValueError(f"A classifier needs at least two classes, and y has one class only: {classes[0]!r}.")
-        warm = self.warm_start and np.array_equal(getattr(self, "classes_", ()), classes)
-        warm = warm and self.coef_.shape[1] == X.shape[1]
-        self.classes_ = classes
-        self._fit_all(X, targets, costs, warm, None)
+        with self._whole():
+            X, targets = self._check_rows(X, reset=True, y=y)
+            check_classification_targets(targets)
+            costs = self._check_costs(sample_weight, X)
+            classes = unique_labels(targets)
+            if len(classes) < 2:
+                raise ValueError(f"A classifier needs at least two classes, and y has one class only: {classes[0]!r}.")
+            warm = self.warm_start and np.array_equal(getattr(self, "classes_", ()), classes)
+            warm = warm and self.coef_.shape[1] == X.shape[1]
+            self.classes_ = classes
+            self._fit_all(X, targets, costs, warm, None)
         return self
 
     def partial_fit(
@@ -170,20 +172,23 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit: all classes there will ever be.")
-        X, targets = self._check_rows(X, reset=first, y=y)
-        check_classification_targets(targets)
-        if classes is not None:
-            named = unique_labels(np.asarray(classes))
-            if not first and not np.array_equal(self.classes_, named):
-                raise ValueError(f"classes is not what it was in an earlier call: {named} is not {self.classes_}.")
-            if len(named) < 2:
-                raise ValueError(f"A classifier needs at least two classes, and there is one class only: {named[0]!r}.")
-        known = named if first else self.classes_
-        if not np.isin(targets, known).all():
-            raise ValueError(f"y has classes that are not among {known}. Name all of them in the first call.")
-        costs = self._check_costs(sample_weight, X)
-        self.classes_ = known
-        self._fit_all(X, targets, costs, not first, 0.0 if first else self.t_ - 1.0)
+        with self._whole():
+            X, targets = self._check_rows(X, reset=first, y=y)
+            check_classification_targets(targets)
+            if classes is not None:
+                named = unique_labels(np.asarray(classes))
+                if not first and not np.array_equal(self.classes_, named):
+                    raise ValueError(f"classes is not what it was in an earlier call: {named} is not {self.classes_}.")
+                if len(named) < 2:
+                    raise ValueError(
+                        f"A classifier needs at least two classes, and there is one class only: {named[0]!r}."
+                    )
+            known = named if first else self.classes_
+            if not np.isin(targets, known).all():
+                raise ValueError(f"y has classes that are not among {known}. Name all of them in the first call.")
+            costs = self._check_costs(sample_weight, X)
+            self.classes_ = known
+            self._fit_all(X, targets, costs, not first, 0.0 if first else self.t_ - 1.0)
         return self
 
     def _fit_all(
@@ -196,10 +201,10 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     ) -> None:
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         etas = np.atleast_1d(self.eta0_) if done else np.full(len(positive), None)
-        fits = [
-            self._run(X, np.where(y == c, 1.0, -1.0), costs, seed, self._start(row) if warm else None, done, etas[row])
-            for row, (c, seed) in enumerate(zip(positive, self._seeds(len(positive)), strict=True))
-        ]
+        fits = []
+        for row, (c, seed) in enumerate(zip(positive, self._seeds(len(positive)), strict=True)):
+            start = self._start(row) if warm else None
+            fits.append(self._run(X, np.where(y == c, 1.0, -1.0), costs, seed, start, done, etas[row]))
         self._keep(fits, X.dtype, done or 0.0)
 
     def decision_function(self, X: Any) -> FloatArray:  # noqa: ANN401

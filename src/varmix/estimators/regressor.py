@@ -80,10 +80,11 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
         """Fit to all epochs."""
         self._check_parameters(partial=False)
-        X, targets = self._check_rows(X, reset=True, y=y, y_numeric=True)
-        costs = self._check_costs(sample_weight, X)
-        warm = self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (X.shape[1],)
-        self._fit_one(X, targets, costs, warm, None)
+        with self._whole():
+            X, targets = self._check_rows(X, reset=True, y=y, y_numeric=True)
+            costs = self._check_costs(sample_weight, X)
+            warm = self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (X.shape[1],)
+            self._fit_one(X, targets, costs, warm, None)
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
@@ -93,9 +94,10 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
         """
         self._check_parameters(partial=True)
         first = not hasattr(self, "coef_")
-        X, targets = self._check_rows(X, reset=first, y=y, y_numeric=True)
-        costs = self._check_costs(sample_weight, X)
-        self._fit_one(X, targets, costs, not first, 0.0 if first else self.t_ - 1.0)
+        with self._whole():
+            X, targets = self._check_rows(X, reset=first, y=y, y_numeric=True)
+            costs = self._check_costs(sample_weight, X)
+            self._fit_one(X, targets, costs, not first, 0.0 if first else self.t_ - 1.0)
         return self
 
     def _fit_one(

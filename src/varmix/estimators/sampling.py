@@ -10,7 +10,7 @@ from varmix.arrays import FloatArray
 from varmix.components import Components, Groups
 from varmix.estimators.auto import KINDS, auto_labels
 from varmix.literature import vrb
-from varmix.meter import RESHUFFLED, GainMeter, Interval
+from varmix.meter import REPLACED, RESHUFFLED, GainMeter, Interval
 from varmix.refusal import unknown
 from varmix.sampler import Sampler
 from varmix.solvers import Linear
@@ -70,9 +70,10 @@ def check(sampling: object, components: object, refresh: object) -> None:
         raise ValueError(str(unknown("sampling", str(sampling), SAMPLINGS)))
     if isinstance(components, str) and components not in KINDS:
         raise ValueError(str(unknown("kind of components", components, KINDS)))
-    if components is None or isinstance(components, type):
+    sampler = hasattr(components, "draw") and not hasattr(components, "space")
+    if components is None or isinstance(components, type) or sampler:
         raise TypeError(f"components must be a name, an array of labels or a family, got {components!r}.")
-    if refresh is not None and refresh != "cross":
+    if refresh is not None and not (isinstance(refresh, str) and refresh == "cross"):
         raise ValueError(f'refresh must be None or "cross", got {refresh!r}.')
     if refresh is not None and hasattr(components, "draw"):
         raise ValueError(
@@ -83,7 +84,8 @@ def check(sampling: object, components: object, refresh: object) -> None:
 class Watch:
     """Sees every epoch of a run: keeps the losses, and changes to plain shuffling where the mixture does not pay.
 
-    Below a gain of 1.25 plain shuffling is the better choice.  The meter is asked at the end of every epoch, from where
+    Below a gain of 1.25 plain shuffling is the better choice; of a family with replacement, which has to make up for
+    what shuffling gives for nothing, below 3.5.  The meter is asked at the end of every epoch, from where
     a tenth of the epochs and 4,096 draws are done, until its interval lies on one side of that; when three tenths are
     done the estimate decides.  (The gain of a whole run can be read off its first tenth to third.)
     """
@@ -94,6 +96,8 @@ class Watch:
         self.reason: str | None = None
         self._undecided, self._seed = fallback and sampling == "mixture", seed
         self._gain: Interval | None = None
+        replaced = getattr(sampler.components, "replacement", True)
+        self._least = REPLACED[1] if replaced else RESHUFFLED[0]
 
     def __call__(self, epoch: int, loss: float, meter: GainMeter) -> Sampler | None:
         """Note the loss, and decide when it is time."""
@@ -102,7 +106,7 @@ class Watch:
             print(f"epoch {epoch}/{self.epochs}: loss {loss:.6g}, gain {self.gain(meter).value:.3g} ({self.sampling})")
         if not self._undecided or epoch < EARLY * self.epochs or meter.draws < ENOUGH or epoch == self.epochs:
             return None
-        gain, least = meter.gain, RESHUFFLED[0]
+        gain, least = meter.gain, self._least
         if gain.low < least <= gain.high and epoch < LATE * self.epochs:
             return None
         self._undecided = False

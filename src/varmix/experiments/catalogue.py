@@ -4,29 +4,50 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 
+from varmix import datasets
 from varmix.experiments.experiment import Experiment
 from varmix.refusal import unknown
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What an experiment shows, the modules it needs, and the extra that brings them."""
+    """What an experiment shows, the modules it needs and the extra that brings them, and data sets: any one will do."""
 
     title: str
     needs: tuple[str, ...] = ()
     extra: str = "experiments"
+    data: tuple[str, ...] = ()
 
     @property
     def missing(self) -> tuple[str, ...]:
         """The needed modules that are not installed."""
         return tuple(name for name in self.needs if find_spec(name) is None)
 
+    @property
+    def lacking(self) -> str | None:
+        """What keeps it from running here and how to get it, to be read after its name; None if nothing does."""
+        if self.missing:
+            return f"needs {', '.join(self.missing)}: pip install 'varmix[{self.extra}]'"
+        try:
+            if not self.data or any(map(datasets.available, self.data)):
+                return None
+        except datasets.DataUnavailable as error:  # the user named a folder that is none
+            return f"needs data: {error}"
+        to_fetch = next((name for name in self.data if datasets.SETS[name].fetchable), None)
+        how = f"varmix data fetch {to_fetch}" if to_fetch else "put one into the folder that VARMIX_DATA names"
+        return f"needs data, any of {', '.join(self.data)}, and none is at hand: {how}"
+
 
 ENTRIES = {
     "blobs": Entry("Section 6.1: a linear SVM on six blobs"),
     "kdpp": Entry("Section 6.2: linear regression on sets from k-DPPs"),
     "regret": Entry("Sections 3 and 4: regret, and Theorem 1 against what is measured"),
-    "convex": Entry("Beyond the paper: convex problems on real data, against reshuffling", ("sklearn",), "sklearn"),
+    "convex": Entry(
+        "Beyond the paper: convex problems on real data, against reshuffling",
+        ("sklearn",),
+        "sklearn",
+        ("california_housing", "adult", "kdd_bio", "chest_accel", "covtype_2v4", "kegg_undirected", "w8a"),
+    ),
 }
 
 

@@ -47,14 +47,13 @@ def choose(asked: Sequence[str]) -> tuple[list[str], list[str]]:
     """Give the experiments to run, and a line for each that cannot; one that was asked for by name must be able to."""
     chosen, skipped = [], []
     for name in dict.fromkeys(asked or names()):
-        lacking = entry(name).missing
-        if not lacking:
+        lacking = entry(name).lacking
+        if lacking is None:
             chosen.append(name)
-            continue
-        line = f"{name} needs {', '.join(lacking)}: pip install 'varmix[{entry(name).extra}]'"
-        if asked:
-            raise Refusal(f"The experiment {line}")
-        skipped.append(line)
+        elif asked:
+            raise Refusal(f"The experiment {name} {lacking}")
+        else:
+            skipped.append(f"{name} {lacking}")
     return chosen, skipped
 
 

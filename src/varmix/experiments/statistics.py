@@ -94,6 +94,8 @@ def _exp(x: float) -> float:
 def ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
     """Give the ratio of two geometric means of independent positive samples, with Welch's interval of the logarithms.
 
+    Infinite where one of mine is: who compares must count that as a loss, not as something unsure.
+
     Examples
     --------
     >>> str(ratio([1.0, 2.0, 4.0], [2.0, 4.0, 8.0, 4.0]))
@@ -117,7 +119,7 @@ def ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
 def combined(ratios: Sequence[Interval]) -> Interval:
     """Give the geometric mean of independent ratios; its interval is of the size that theirs allow.
 
-    It says how sure the mean over just these is, not what others would give.
+    It says how sure the mean over just these is, not what others would give.  With an infinite one nothing is sure.
 
     Examples
     --------
@@ -125,6 +127,8 @@ def combined(ratios: Sequence[Interval]) -> Interval:
     '1 [0.613, 1.63]'
     """
     center = float(np.mean([_log(r.value) for r in ratios]))
+    if not math.isfinite(center):
+        return Interval(_exp(center), 0.0, math.inf)
     halves = [(_log(r.high) - _log(r.low)) / 2 for r in ratios]
     half = math.sqrt(sum(half**2 for half in halves)) / len(ratios)
     return Interval(_exp(center), _exp(center - half), _exp(center + half))
@@ -137,11 +141,15 @@ def _log(x: float) -> float:
 def line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     """Give the slope of the least-squares line through points, and Spearman's rank correlation.
 
+    Not a number where all are above, or all beside, one another.
+
     Examples
     --------
     >>> slope, rank = line(np.array([0.0, 1.0, 2.0]), np.array([0.0, 2.0, 4.0]))
     >>> round(slope, 6), round(rank, 6)
     (2.0, 1.0)
     """
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return math.nan, math.nan
     slope = float(np.polyfit(x, y, 1)[0])
     return slope, float(spearmanr(x, y).statistic)

@@ -63,7 +63,7 @@ class Work:
         return [name for name in names() if name in self.plans or self._has_records(name)]
 
     def _has_records(self, name: str) -> bool:
-        return not entry(name).missing and any((self.records.folder / name).glob("*.json"))
+        return entry(name).lacking is None and any((self.records.folder / name).glob("*.json"))
 
     def tell_damaged(self, console: Console) -> None:
         """Name the records that were found damaged and set aside."""

@@ -209,7 +209,7 @@ class Run:
         self.seconds += perf_counter() - begun
         begin, end = self.done, -(-epoch * self.atoms // self.batch)
         total = 0.0
-        for stop in np.linspace(begin, end, max(self.looks, 1) + 1)[1:].round().astype(int).tolist():
+        for stop in self._stops(begin, end):
             while self.done < stop:
                 begun = perf_counter()
                 total += self._round(min(self._count(), stop - self.done))
@@ -222,6 +222,13 @@ class Run:
         self.sampler.end_epoch()
         self.seconds += perf_counter() - begun
         return total / ((end - begin) * self.batch) if end > begin else np.nan
+
+    def _stops(self, first: int, last: int) -> list[int]:
+        """Give the batches after which to look; without looks in between, which saves time where epochs are short."""
+        if self.looks < 2:
+            return [last]
+        stops: list[int] = np.linspace(first, last, self.looks + 1)[1:].round().astype(int).tolist()
+        return stops
 
     def _count(self) -> int:
         """Give how many batches to draw with the present mixture."""

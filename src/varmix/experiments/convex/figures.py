@@ -11,6 +11,7 @@ from varmix.meter import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 MARKERS = "osD^vP"
@@ -26,16 +27,33 @@ def figure(table: Table) -> "Figure":
         places = [-row + 0.2 * (index - (len(arms) - 1) / 2) for row in range(len(table.tasks))]
         _dots(left, places, [table.relative(task, 32, arm) for task in table.tasks], index, arm)
     left.set_yticks([-row for row in range(len(table.tasks))], table.tasks)
-    left.legend(loc="upper left", bbox_to_anchor=(-0.1, -0.12))
+    left.legend(loc="upper left", bbox_to_anchor=(-0.1, -0.16))
     tasks = [task for task in SIX if task in table.tasks]
     others = [arm for arm in table.arms if arm not in (RESHUFFLING, AGAIN)]
     _dots(middle, [-row for row in range(len(others))], [table.over(tasks, 32, arm) for arm in others], 0)
-    middle.set_yticks([-row for row in range(len(others))], others)
-    for panel, title in ((left, "by task"), (middle, "mean of the six tasks")):
+    middle.set_yticks([-row for row in range(len(others))], [_named(table, arm, tasks) for arm in others])
+    for panel, title in ((left, "by task"), (middle, f"mean of {len(tasks)} task{'s' * (len(tasks) != 1)}")):
         panel.set(title=title, xlabel="final excess / that of reshuffling", xscale="log")
         panel.axvline(1.0, color="black", linewidth=0.8)
     _scatter(right, table)
+    for axis in (left.xaxis, middle.xaxis, right.xaxis, right.yaxis):
+        _plain(axis)
     return drawn
+
+
+def _named(table: Table, arm: str, tasks: list[str]) -> str:
+    """Say so where the mean of an arm is over fewer tasks than those beside it."""
+    ran = sum(table.relative(task, 32, arm) is not None for task in tasks)
+    return arm if ran == len(tasks) else f"{arm} (of {ran})"
+
+
+def _plain(axis: "Axis") -> None:
+    """Write 0.2 and 5 on a logarithmic axis, and no powers of ten that run into one another."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _dots(panel: "Axes", places: list[float], ratios: list[Interval | None], index: int, name: str = "") -> None:
@@ -55,7 +73,7 @@ def _dots(panel: "Axes", places: list[float], ratios: list[Interval | None], ind
 def _scatter(panel: "Axes", table: Table) -> None:
     from varmix.experiments.plots import COLORS
 
-    pairs = table.pairs()
+    pairs = [pair for pair in table.pairs() if np.isfinite(pair[-1].value)]
     for index, arm in enumerate(dict.fromkeys(arm for arm, *_ in pairs)):
         mine = [(gain, 1 / beside.value) for other, _, _, gain, beside in pairs if other == arm]
         x, y = zip(*mine, strict=True)

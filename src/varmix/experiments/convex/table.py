@@ -7,11 +7,13 @@ import numpy as np
 
 from varmix.arrays import FloatArray
 from varmix.experiments.convex.arms import AGAIN, ARMS, CURSORS, RESHUFFLING
-from varmix.experiments.convex.protocol import BATCHES, SMALLEST
+from varmix.experiments.convex.protocol import BATCHES, SMALLEST, Key, key
 from varmix.experiments.convex.tasks import TASKS
 from varmix.experiments.records import Record
 from varmix.experiments.statistics import combined, geometric_mean, ratio
 from varmix.meter import Interval
+
+RESAMPLES = 1000  # of the bootstrap
 
 
 class Table:
@@ -21,14 +23,14 @@ class Table:
     """
 
     def __init__(self, records: Sequence[Record]) -> None:
-        self._runs: dict[tuple[str, int, str, int], list[Record]] = {}
+        self._runs: dict[Key, list[Record]] = {}
+        self._searches = {key(r.config): r for r in records if r.config["part"] == "tune"}
         for record in records:
             if record.config["part"] == "test":
-                key = (record.config["task"], record.config["batch"], record.config["arm"], record.config["epochs"])
-                self._runs.setdefault(key, []).append(record)
-        self.tasks = [name for name in TASKS if any(key[0] == name for key in self._runs)]
-        self.arms = [name for name in ARMS if any(key[2] == name for key in self._runs)]
-        self.batches = [batch for batch in BATCHES if any(key[1] == batch for key in self._runs)]
+                self._runs.setdefault(key(record.config), []).append(record)
+        self.tasks = [name for name in TASKS if any(task == name for task, *_ in self._runs)]
+        self.arms = [name for name in ARMS if any(arm == name for _, _, arm, _ in self._runs)]
+        self.batches = [batch for batch in BATCHES if any(b == batch for _, b, _, _ in self._runs)]
 
     def runs(self, task: str, batch: int, arm: str, epochs: int | None = None) -> list[Record]:
         """Give the runs of an arm, full length unless told."""
@@ -36,8 +38,7 @@ class Table:
 
     def ends(self, task: str, batch: int, arm: str, epochs: int | None = None) -> list[float]:
         """Give the final excess of these runs; what diverged is infinite."""
-        found = [r.result["excess"] for r in self.runs(task, batch, arm, epochs)]
-        return [math.inf if end is None else max(end, SMALLEST) for end in found]
+        return [_end(r) for r in self.runs(task, batch, arm, epochs)]
 
     def baseline(self, task: str, batch: int) -> list[float]:
         """Give the final excess of reshuffling, both arms of it."""
@@ -55,45 +56,74 @@ class Table:
         present = [interval for interval in found if interval is not None]
         return combined(present) if present else None
 
+    def loses(self, task: str, batch: int, arm: str) -> bool:
+        """Whether an arm ends above reshuffling for sure, or some run of it diverged."""
+        beside = self.relative(task, batch, arm)
+        return beside is not None and (beside.low > 1 or beside.value == math.inf)
+
     def worst(self, tasks: Sequence[str], batch: int, arm: str) -> float:
-        """Give the largest excess of any run, beside the mean of reshuffling on its task."""
-        return max(
-            max(self.ends(task, batch, arm)) / geometric_mean(self.baseline(task, batch)).value
+        """Give the largest excess of any run, beside the mean of reshuffling on its task; 0 without runs."""
+        beside = [
+            max(ends) / geometric_mean(theirs).value
             for task in tasks
-            if self.ends(task, batch, arm)
-        )
+            if (ends := self.ends(task, batch, arm)) and (theirs := self.baseline(task, batch))
+        ]
+        return max(beside, default=0.0)
 
     def diverged(self, arm: str) -> int:
         """Give how many runs of an arm diverged, of all lengths."""
-        return sum(r.result["excess"] is None for key, rows in self._runs.items() for r in rows if key[2] == arm)
+        return sum(r.result["excess"] is None for k, rows in self._runs.items() for r in rows if k[2] == arm)
+
+    def tuned(self, tasks: Sequence[str], batch: int, arm: str) -> float:
+        """Give the mean excess of an arm at its best step, over tasks, on the seeds that steps were chosen on."""
+        found = [self._searches.get((task, batch, arm, TASKS[task].epochs)) for task in tasks]
+        scores = [r.result["tried"][str(r.result["best"])] for r in found if r is not None]
+        if not scores or len(scores) < len(tasks) or None in scores:
+            return math.inf
+        return geometric_mean(scores).value
 
     def saved(self, task: str, arm: str) -> Interval | None:
         """Give how many times fewer draws an arm needs for the final excess of reshuffling, batch 32.
 
-        Runs of several lengths, each with its own decay and best step; the number needed is interpolated, seed by
-        seed, on logarithmic scales.  A longer run that ends above a shorter one counts against it.
+        Runs of several lengths, each with its own decay and best step; the number needed is interpolated between their
+        geometric means, on logarithmic scales.  A longer run that ends above a shorter one counts against it; 0 is an
+        arm that never gets there.  The interval is of the bootstrap over seeds, those of reshuffling included.
         """
         full = TASKS[task].epochs
-        lengths = sorted(key[3] for key in self._runs if key[:3] == (task, 32, arm))
-        theirs = self.baseline(task, 32)
-        if len(lengths) < 2 or not theirs:
+        lengths = sorted(k[3] for k in self._runs if k[:3] == (task, 32, arm))
+        runs = [{r.config["seed"]: r for r in self.runs(task, 32, arm, epochs)} for epochs in lengths]
+        seeds = sorted(set.intersection(*map(set, runs))) if runs else []  # a run may be missing, another not
+        theirs = np.log(self.baseline(task, 32))
+        if len(lengths) < 2 or full not in lengths or min(len(seeds), len(theirs)) < 2 or not np.isfinite(theirs).all():
             return None
-        goal = math.log(geometric_mean(theirs).value)
-        seeds = min(len(self.ends(task, 32, arm, epochs)) for epochs in lengths)
-        ends = np.log([self.ends(task, 32, arm, epochs)[:seeds] for epochs in lengths])
-        return geometric_mean([full / _needed(lengths, ends[:, seed], goal) for seed in range(seeds)])
+        ends = np.log([[_end(by_seed[seed]) for seed in seeds] for by_seed in runs])
+        rng = np.random.default_rng(0)
+        times = [full / _needed(lengths, ends.mean(axis=1), theirs.mean())]
+        for _ in range(RESAMPLES):
+            mine, other = rng.integers(len(seeds), size=len(seeds)), rng.integers(len(theirs), size=len(theirs))
+            times.append(full / _needed(lengths, ends[:, mine].mean(axis=1), theirs[other].mean()))
+        low, high = np.quantile(times[1:], [0.025, 0.975])
+        return Interval(times[0], float(low), float(high))
 
     def pairs(self) -> list[tuple[str, str, int, float, Interval]]:
-        """Give arm, task, batch, early gain and relative excess of everything that adapts without replacement."""
+        """Give arm, task, batch, early gain and relative excess of everything that adapts without replacement.
+
+        What diverged is there too, with an excess that is infinite.
+        """
         found = []
         for arm in self.arms:
             for task in self.tasks if arm in CURSORS else ():
                 for batch in self.batches:
                     runs, beside = self.runs(task, batch, arm), self.relative(task, batch, arm)
-                    if runs and beside is not None and math.isfinite(beside.value):
+                    if runs and beside is not None and not math.isnan(beside.value):
                         gain = geometric_mean([r.result["early_gain"] for r in runs]).value
                         found.append((arm, task, batch, gain, beside))
         return found
+
+
+def _end(record: Record) -> float:
+    excess = record.result["excess"]
+    return math.inf if excess is None else max(float(excess), SMALLEST)
 
 
 def _needed(lengths: Sequence[int], ends: FloatArray, goal: float) -> float:

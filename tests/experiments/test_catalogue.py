@@ -1,0 +1,80 @@
+"""What experiments need, and what is said where it is not there."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from varmix import datasets
+from varmix.experiments import catalogue, reproduce
+from varmix.experiments.catalogue import Entry
+from varmix.experiments.convex.tasks import TASKS
+from varmix.refusal import Refusal
+
+ROOT = Path(__file__).parents[2]
+NOTHING = (
+    "convex needs data, any of california_housing, adult, kdd_bio, chest_accel, covtype_2v4, kegg_undirected, w8a, and "
+    "none is at hand: varmix data fetch california_housing"
+)
+
+
+@pytest.fixture
+def nothing(monkeypatch, tmp_path):
+    """No data set, neither in a folder nor in the cache."""
+    monkeypatch.setenv("VARMIX_DATA", str(tmp_path))
+    monkeypatch.setattr("varmix.datasets.store._cache", lambda: tmp_path / "cache")
+    return tmp_path
+
+
+def test_without_data_an_experiment_is_left_out_with_one_line_and_the_others_run(nothing):
+    chosen, skipped = reproduce.choose(())
+    assert skipped == [NOTHING]
+    assert chosen == [name for name in catalogue.names() if name != "convex"]
+
+
+def test_without_data_an_experiment_that_was_asked_for_is_refused(nothing):
+    with pytest.raises(Refusal) as told:
+        reproduce.choose(("regret", "convex"))
+    assert str(told.value) == f"The experiment {NOTHING}"
+
+
+def test_a_folder_of_data_that_is_none_is_told(monkeypatch):
+    monkeypatch.setenv("VARMIX_DATA", "/no/such/folder")
+    assert reproduce.choose(())[1][0].startswith(
+        "convex needs data: VARMIX_DATA is set to /no/such/folder, which is not"
+    )
+
+
+@pytest.mark.parametrize("name", ["california_housing", "w8a"])
+def test_any_one_data_set_is_enough_in_both_modes(nothing, name):
+    (nothing / f"{name}.npz").touch()
+    assert catalogue.entry("convex").lacking is None
+    convex = catalogue.experiment("convex")
+    for mode in ("quick", "full"):
+        plan = convex.plan(mode)
+        assert {config["task"] for config in plan} == {name}
+        assert all(convex.seconds(config) > 0 for config in plan + convex.then(mode, []))
+
+
+def test_the_data_of_convex_are_those_of_its_tasks():
+    assert set(catalogue.entry("convex").data) == {task.data for task in TASKS.values()}
+    assert datasets.SETS[catalogue.entry("convex").data[0]].fetchable
+
+
+def test_data_that_nobody_can_fetch_go_into_a_folder(nothing):
+    assert Entry("", data=("w8a",)).lacking == (
+        "needs data, any of w8a, and none is at hand: put one into the folder that VARMIX_DATA names"
+    )
+
+
+def test_modules_come_before_data(nothing):
+    assert Entry("", ("no_such_module",), "rl", ("w8a",)).lacking == "needs no_such_module: pip install 'varmix[rl]'"
+
+
+def test_every_extra_exists_and_make_run_brings_it():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (brought,) = re.findall(r"\.ready-run: EXTRAS := (\S+)", (ROOT / "Makefile").read_text())
+    for name in catalogue.names():
+        assert catalogue.entry(name).extra in extras
+        assert catalogue.entry(name).extra in brought.split(",")

@@ -1,0 +1,130 @@
+"""The convex experiment: its runs, on problems that need no data set."""
+
+import math
+
+import numpy as np
+import pytest
+
+from varmix.experiments import convex
+from varmix.experiments.convex import arms, protocol, tasks
+from varmix.experiments.convex.arms import AGAIN, ARMS, RESHUFFLING
+from varmix.experiments.convex.findings import findings
+from varmix.experiments.convex.protocol import BATCHES, TEST, TUNING, best_steps, key, plan, run, search, then
+from varmix.experiments.convex.tasks import TASKS, Task
+from varmix.experiments.records import Record
+from varmix.solvers import Linear
+
+
+def record(config, result):
+    return Record("convex", config, result, {}, 1.0, 1.0)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Two tasks of 400 points that need no data set."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)) * np.where(np.arange(400) < 40, 5.0, 0.3)[:, None]
+    y = X @ [1.0, -1.0, 0.5] + rng.normal(size=400) * np.where(np.arange(400) < 40, 3.0, 0.1)
+    made = {
+        "adult": Linear(X, np.where(y > 0, 1.0, -1.0), loss="logistic", l2=1e-2, intercept=True),
+        "california_housing": Linear(X, y, loss="squared", l2=1e-2, intercept=True),
+    }
+    for module in (tasks, arms, protocol):
+        monkeypatch.setattr(module, "problem", made.__getitem__)
+    monkeypatch.setattr(protocol, "at_hand", lambda: list(made))
+    for cached in (tasks.least, arms.family):
+        cached.cache_clear()
+    yield made
+    for cached in (tasks.least, arms.family):
+        cached.cache_clear()
+
+
+def config(task, arm, **more):
+    return {"part": "test", "task": task, "batch": 32, "arm": arm, "epochs": 4, "step": 0.0, "seed": 0} | more
+
+
+@pytest.mark.parametrize("task", ["adult", "california_housing"])
+def test_every_arm_runs_repeats_itself_and_comes_closer(small, task):
+    for arm in ARMS:
+        if arm != "mixture of labels" or task == "adult":
+            once, again = run(config(task, arm)), run(config(task, arm))
+            assert {**once, "seconds": 0} == {**again, "seconds": 0}
+            assert 0 < once["excess"] == once["excesses"][-1] < 0.7 * once["excesses"][0]
+            assert once["early_gain"] == pytest.approx(1) or arm not in ("uniform", RESHUFFLING, AGAIN)
+            assert len(once["excesses"]) == len(once["evaluations"]) == 4 * 5 + 1
+
+
+def test_reshuffling_again_is_the_same_problem_with_other_draws(small):
+    once, again = (run(config("adult", arm)) for arm in (RESHUFFLING, AGAIN))
+    assert once["excesses"][0] == again["excesses"][0]
+    assert once["excess"] != again["excess"]
+
+
+def test_the_least_objective_is_below_what_any_step_reaches(small):
+    for name, p in small.items():
+        floor = tasks.least(name)
+        near = run(config(name, RESHUFFLING, epochs=200, step=2.0 if p.loss == "logistic" else -2.0))["excess"]
+        assert 0 < near < 0.01 * (p.objective(np.zeros(p.dim)) - floor)
+
+
+def test_a_step_that_is_too_long_is_a_run_that_diverged(small):
+    result = run(config("california_housing", RESHUFFLING, step=9.0, epochs=200))
+    assert result["excess"] is None
+    assert findings([record(config("california_housing", RESHUFFLING), result)]).experiment == "convex"
+
+
+def test_a_search_finds_the_best_step_on_its_own_seeds(small, monkeypatch):
+    seen = []
+    descend = protocol._descend
+    monkeypatch.setattr(protocol, "_descend", lambda c, e, seed, looks: seen.append(seed) or descend(c, e, seed, looks))
+    found = run({"part": "tune", "task": "california_housing", "batch": 32, "arm": RESHUFFLING, "epochs": 2})
+    assert set(seen) == set(TUNING)
+    assert not set(TUNING) & set(TEST)
+    tried = {float(e): math.inf if score is None else score for e, score in found["tried"].items()}
+    assert tried[found["best"]] == min(tried.values())
+    assert {found["best"] - 0.5, found["best"] + 0.5} <= set(tried)
+
+
+@pytest.mark.parametrize("best", [-7.3, -0.2, 3.9, 6.6])
+def test_the_search_ends_within_a_quarter_octave_of_where_the_minimum_is(best):
+    found, tried = search(lambda e: (e - best) ** 2)
+    assert abs(found - best) <= 0.25
+    assert len(tried) < 25
+
+
+def test_the_search_ends_where_everything_diverges():
+    found, tried = search(lambda e: math.inf)
+    assert (found, min(tried)) == (-12.0, -12.0)
+
+
+def test_a_plan_has_a_search_per_arm_and_then_follow_the_test_runs(small):
+    for mode, batches, seeds in (("quick", {32}, 4), ("full", set(BATCHES), len(TEST))):
+        planned = plan(mode)
+        assert {c["part"] for c in planned} == {"tune"}
+        assert {c["batch"] for c in planned} == batches
+        assert AGAIN not in {c["arm"] for c in planned}
+        records = [record(c, {"best": 0.5, "tried": {"0.5": 1.0}}) for c in planned]
+        following = then(mode, records)
+        assert {c["step"] for c in following} == {0.5}
+        assert len(following) == len(then(mode, [])) == seeds * len({key(c) for c in following})
+        assert {key(c) for c in following if c["arm"] != AGAIN} == {key(c) for c in planned}
+        assert {c["seed"] for c in following} == set(range(seeds))
+    assert {c["task"] for c in plan("quick")} == {"california_housing"}
+    labelled = {c["task"] for c in plan("full") if c["arm"] == "mixture of labels"}
+    assert labelled == {"adult"}  # a regression has none
+
+
+def test_an_arm_whose_search_is_missing_is_not_tested_at_a_step_that_nobody_chose(small):
+    records = [record(c, {"best": 1.0, "tried": {}}) for c in plan("full") if c["arm"] == RESHUFFLING]
+    assert {c["arm"] for c in then("full", records)} == {RESHUFFLING, AGAIN}
+    assert set(best_steps(records).values()) == {1.0}
+
+
+def test_the_whole_of_it_on_two_small_tasks(small, monkeypatch):
+    monkeypatch.setattr(protocol, "TASKS", {**TASKS, "adult": Task("adult", 2), "california_housing": Task("adult", 2)})
+    monkeypatch.setattr("varmix.experiments.convex.table.TASKS", protocol.TASKS)
+    made = [record(c, run(c)) for c in plan("quick")]
+    made += [record(c, run(c)) for c in then("quick", made)]
+    found = convex.EXPERIMENT.findings(made)
+    assert {claim.verdict for claim in found.claims} == {"too few runs", "measured"}
+    assert "4 seeds" in found.claims[0].settings

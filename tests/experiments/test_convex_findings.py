@@ -1,0 +1,319 @@
+"""What is said of the convex experiment, from records that are made up: every verdict both ways."""
+
+import math
+
+import numpy as np
+import pytest
+
+from varmix.experiments.convex.arms import AGAIN, ARMS, CROSS, CROSS_NEYMAN, MIXTURE, PROPORTIONAL, RESHUFFLING
+from varmix.experiments.convex.findings import findings
+from varmix.experiments.convex.protocol import BATCHES
+from varmix.experiments.convex.table import Table, _needed
+from varmix.experiments.convex.tasks import SIX, TASKS
+from varmix.experiments.records import Record
+
+
+def record(config, result):
+    return Record("convex", config, result, {}, 1.0, 1.0)
+
+
+def ended(task, arm, ends, *, batch=32, epochs=None, gain=3.0):
+    """Runs of an arm that end at these excesses, on seeds 0, 1, ..."""
+    same = {"part": "test", "task": task, "batch": batch, "arm": arm, "step": 0.0}
+    same["epochs"] = TASKS[task].epochs if epochs is None else epochs
+    return [
+        record({**same, "seed": seed}, {"excess": end, "early_gain": gain, "gain": gain})
+        for seed, end in enumerate(ends)
+    ]
+
+
+def around(middle, spread=0.2, count=8, seed=0):
+    return (middle * np.exp(spread * np.random.default_rng(seed).normal(size=count))).tolist()
+
+
+def baselines(names=SIX, batch=32):
+    return [
+        r
+        for name in names
+        for arm, seed in ((RESHUFFLING, 1), (AGAIN, 2))
+        for r in ended(name, arm, around(1.0, seed=seed), batch=batch)
+    ]
+
+
+def claims(records, part):
+    return [claim for claim in findings(records).claims if part in claim.paper]
+
+
+def verdict(records, part):
+    (claim,) = claims(records, part)
+    return claim.verdict
+
+
+def test_the_baseline_is_both_arms_of_reshuffling_and_chance_is_one_beside_the_other():
+    records = (
+        ended("w8a", RESHUFFLING, [1.0, 1.0]) + ended("w8a", AGAIN, [4.0, 4.0]) + ended("w8a", MIXTURE, [1.0, 1.0])
+    )
+    table = Table(records)
+    assert table.relative("w8a", 32, MIXTURE).value == pytest.approx(0.5)
+    assert table.relative("w8a", 32, AGAIN).value == pytest.approx(4)
+    assert table.relative("w8a", 1, MIXTURE) is None
+    assert table.worst(["w8a"], 32, AGAIN) == pytest.approx(2)
+    assert Table([]).worst(SIX, 32, MIXTURE) == 0
+
+
+def mixture_at(level, others=()):
+    made = baselines([*SIX, *(name for name, _ in others)])
+    for name, excess in (*((name, level) for name in SIX), *others):
+        made += ended(name, MIXTURE, around(excess) if excess else [*around(1.0, count=7), None])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        (mixture_at(0.2), "holds"),
+        (mixture_at(0.5), "does not hold"),  # better, but not by what is asked
+        (mixture_at(0.2, [("adult", 0.9)]), "holds"),
+        (mixture_at(0.2, [("adult", 3.0)]), "does not hold"),  # loses on one that is not of the six
+        (mixture_at(0.2, [("adult", None)]), "does not hold"),  # and so does an arm that diverges
+        (mixture_at(None), "does not hold"),
+        ([r for r in mixture_at(0.2) if r.config["task"] != "w8a"], "too few runs"),
+        ([r for r in mixture_at(0.2) if (r.config["task"], r.config["arm"]) != ("w8a", MIXTURE)], "too few runs"),
+    ],
+)
+def test_the_mixture_has_to_win_on_six_and_to_lose_nowhere(records, expected):
+    assert verdict(records, "automatic groups") == expected
+
+
+def test_what_diverged_is_said_and_no_number_made_up():
+    (claim,) = claims(mixture_at(0.2, [("adult", None)]), "automatic groups")
+    assert "adult diverged" in claim.measured
+    (claim,) = claims(mixture_at(None), "automatic groups")
+    assert "Geometric mean diverged" in claim.measured
+    assert "nan" not in claim.measured
+
+
+def tuned(arm, score, names=SIX):
+    configs = [{"part": "tune", "task": t, "batch": 32, "arm": arm, "epochs": TASKS[t].epochs} for t in names]
+    return [record(c, {"best": 1.0, "tried": {"1.0": score, "0.5": None}}) for c in configs]
+
+
+def cross_at(level, arm=CROSS, spread=0.2, **more):
+    return [r for name in SIX for r in ended(name, arm, around(level, spread), **more)]
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        (cross_at(0.2), "holds"),
+        (cross_at(0.28), "does not hold"),
+        (cross_at(0.2) + ended("w8a", CROSS, [None], epochs=2), "does not hold"),  # a short run that diverged
+        (cross_at(0.1)[:-1] + ended("w8a", CROSS, [2.5]), "does not hold"),  # one run above two
+        (cross_at(0.2)[8:], "too few runs"),
+    ],
+)
+def test_cross_refresh_has_to_be_low_and_safe(records, expected):
+    assert verdict(baselines() + records, "cut anew") == expected
+
+
+@pytest.mark.parametrize(("chosen", "expected"), [(CROSS, "does not hold"), (CROSS_NEYMAN, "holds")])
+def test_of_two_learners_the_one_is_judged_that_was_better_on_the_tuning_seeds(chosen, expected):
+    both = baselines() + cross_at(0.28) + cross_at(0.1, CROSS_NEYMAN)
+    other = CROSS if chosen == CROSS_NEYMAN else CROSS_NEYMAN
+    (claim,) = claims(both + tuned(chosen, 1.0) + tuned(other, 2.0), "cut anew")
+    assert claim.verdict == expected
+    assert claim.measured.startswith(f"{chosen}: ")
+    assert f" {other}: Geometric mean" in claim.measured
+
+
+def test_a_search_that_is_missing_or_diverged_chooses_nothing():
+    table = Table([*tuned(CROSS, 1.0), *tuned(CROSS_NEYMAN, 1.0, SIX[1:]), *tuned(MIXTURE, None)])
+    assert table.tuned(SIX, 32, CROSS) == pytest.approx(1)
+    assert table.tuned(SIX, 32, CROSS_NEYMAN) == table.tuned(SIX, 32, MIXTURE) == math.inf
+    assert table.tuned([], 32, CROSS) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("ends", "needed"),
+    [
+        ([8.0, 4.0, 2.0, 1.0, 0.5], 8),
+        ([1.0, 0.5, 0.4, 0.3, 0.2], 2),  # the shortest is enough: no fewer were run
+        ([8.0, 4.0, 2.0, 1.5, 1.1], math.inf),
+        ([8.0, 0.5, 2.0, 1.0, 0.5], 8),  # a longer run that ends above counts
+        ([math.inf, 4.0, 1.0, 0.5, 0.5], 6),
+        ([math.inf, 0.5, 0.5, 0.5, 0.5], 4),
+    ],
+)
+def test_draws_are_counted_from_where_on_runs_end_at_the_goal(ends, needed):
+    assert _needed([2, 4, 6, 8, 10], np.log(ends), 0.0) == pytest.approx(needed)
+
+
+def lengths(task, ends_by_length, arm=MIXTURE, spread=0.05):
+    return [
+        r
+        for length, end in ends_by_length.items()
+        for r in ended(task, arm, around(end, spread, seed=length), epochs=length)
+    ]
+
+
+HALF = {2: 8.0, 4: 2.0, 6: 0.5, 8: 0.25, 10: 0.1}
+HALF_OF_FIVE = {1: 2.0, 2: 0.9, 3: 0.5, 4: 0.25, 5: 0.1}
+SAVING = [
+    r
+    for name in ("kegg_undirected", "chest_accel", "california_housing")
+    for r in lengths(name, {length: end / 2 for length, end in HALF.items()})
+] + lengths("covtype_2v4", HALF_OF_FIVE)
+
+
+def test_saved_draws_are_those_of_the_mean_curves_and_their_interval_knows_of_both():
+    table = Table(baselines() + SAVING)
+    saved = table.saved("california_housing", MIXTURE)
+    assert saved.low < saved.value < saved.high
+    assert saved.value == pytest.approx(2.5, rel=0.1)
+    sure = [r for r in SAVING if r.config["task"] == "california_housing"]
+    one = ended("california_housing", RESHUFFLING, [1.0] * 8)
+    narrow = Table(one + sure).saved("california_housing", MIXTURE)
+    assert narrow.high - narrow.low < saved.high - saved.low  # a baseline that varies makes it wider
+
+
+def test_seeds_are_matched_by_their_number_where_runs_are_missing():
+    steep = {2: [1.0, 100.0], 10: [0.01, 1.0]}
+    whole = [r for length, ends in steep.items() for r in ended("w8a", MIXTURE, [*ends, 1e6], epochs=length)]
+    theirs = ended("w8a", RESHUFFLING, [1.0, 1.0])
+    gone = [r for r in whole if r.config["seed"] != 2 or r.config["epochs"] == 2]
+    kept = [r for r in whole if r.config["seed"] != 2]
+    assert Table(theirs + gone[::-1]).saved("w8a", MIXTURE) == Table(theirs + kept).saved("w8a", MIXTURE)
+
+
+@pytest.mark.parametrize("dropped", ["full length", "all but one length", "baseline", "finite baseline"])
+def test_without_enough_runs_nothing_is_said_to_be_saved(dropped):
+    mine, theirs = lengths("w8a", HALF), ended("w8a", RESHUFFLING, [1.0, 1.0])
+    if dropped == "full length":
+        mine = [r for r in mine if r.config["epochs"] < 10]
+    elif dropped == "all but one length":
+        mine = [r for r in mine if r.config["epochs"] == 10]
+    else:
+        theirs = [] if dropped == "baseline" else ended("w8a", RESHUFFLING, [1.0, None])
+    assert Table(mine + theirs).saved("w8a", MIXTURE) is None
+
+
+SLOW = lengths("kegg_undirected", {2: 8.0, 4: 4.0, 6: 3.0, 8: 2.5, 10: 2.0})
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        (SAVING, "holds"),
+        ([r for r in SAVING if r.config["task"] != "kegg_undirected"], "too few runs"),
+        ([r for r in SAVING if r.config["task"] != "kegg_undirected"] + SLOW, "does not hold"),
+        (SLOW, "does not hold"),
+    ],
+)
+def test_saved_draws_are_claimed_of_four_tasks_only(records, expected):
+    assert verdict(baselines() + records, "fewer draws") == expected
+
+
+def test_an_arm_that_never_gets_there_is_below_one_and_breaks_nothing():
+    (claim,) = claims(baselines() + SLOW, "fewer draws")
+    assert "kegg_undirected <1 [<1, <1]" in claim.measured
+
+
+@pytest.mark.parametrize(
+    ("level", "spread", "expected"),
+    [(1.0, 0.1, "holds"), (0.5, 0.1, "does not hold"), (1.8, 0.1, "does not hold"), (1.3, 1.5, "too few runs")],
+)
+def test_nothing_gained_means_an_interval_around_one(level, spread, expected):
+    records = baselines() + [r for n in SIX for r in ended(n, PROPORTIONAL, around(level, spread, seed=len(n)))]
+    assert verdict(records, "nothing is gained") == expected
+    assert verdict([r for r in records if r.config["task"] != "w8a"], "nothing is gained") == "too few runs"
+
+
+def metered(power=0.9, noise=0.05, losing=None):
+    rng, made = np.random.default_rng(0), baselines()
+    for index, name in enumerate(SIX):
+        for arm, shift in ((MIXTURE, 1.2), (CROSS, 2.0)):
+            gain = shift + index
+            excess = gain**-power * math.exp(noise * rng.normal())
+            ends = losing if losing and (name, arm) == ("w8a", CROSS) else around(excess, 0.05)
+            made += ended(name, arm, ends, gain=gain)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        (metered(), "holds"),
+        (metered(power=0.2), "does not hold"),
+        (metered(noise=3.0), "does not hold"),
+        (metered(losing=[2.0, 2.1, 2.0, 2.1]), "does not hold"),
+        (metered(losing=[0.1, 0.1, None]), "does not hold"),  # what diverged has no place on a line, and is a loss
+        ([r for r in metered() if r.config["task"] != "w8a"], "too few runs"),
+    ],
+)
+def test_the_meter_has_to_be_right_about_how_much_and_never_to_praise_a_loss(records, expected):
+    assert verdict(records, "gain meter") == expected
+
+
+def test_every_pair_has_its_early_gain_beside_its_outcome():
+    notes = " ".join(findings(metered(losing=[0.1, None])).notes)
+    assert "mixture, batch 32: california_housing 1.2: " in notes
+    assert "w8a 7: diverged" in notes
+    pairs = Table(metered()).pairs()
+    assert len(pairs) == 2 * len(SIX)
+    assert notes.count("; ") >= len(pairs) - 2
+
+
+def test_a_mean_over_fewer_tasks_than_others_says_so():
+    records = mixture_at(0.2) + ended("w8a", "mixture of labels", around(0.5))
+    records += [r for name in SIX for r in ended(name, "mixture of norms", around(0.6))]
+    (claim,) = claims(records, "Other groups")
+    assert "over 1 of 6 tasks, where mixture has 0.2" in claim.measured
+    assert "mixture of norms 0.6" in claim.measured
+
+
+def test_searches_that_ended_far_away_are_named():
+    far = {"part": "tune", "task": "w8a", "batch": 1, "arm": "VRB", "epochs": 10}
+    notes = findings([record(far, {"best": -9.5, "tried": {"-9.5": 1.0}})]).notes
+    assert "Best at the far end of the steps tried: VRB on w8a, batch 1, 10 epochs." in notes
+
+
+@pytest.mark.parametrize("names", [["adult"], ["california_housing"], ["adult", "covtype, elevation"]])
+def test_findings_can_be_made_from_any_task_alone(names):
+    records = baselines(names) + baselines(names, batch=1)
+    for gain, arm in enumerate(ARMS, 1):
+        if arm not in (RESHUFFLING, AGAIN):
+            ends = around(1 / gain, seed=gain)
+            records += [r for name in names for b in BATCHES for r in ended(name, arm, ends, batch=b, gain=gain)]
+    found = findings(records)
+    assert {claim.verdict for claim in found.claims} <= {"too few runs", "measured"}
+    assert not any("None" in claim.measured or "nan" in claim.measured for claim in found.claims)
+    assert found.pictures[0].plot().axes[1].get_title() == f"mean of {len(set(names) & set(SIX))} task" + "s" * (
+        not set(names) & set(SIX)
+    )
+
+
+def test_findings_can_be_made_while_runs_are_missing():
+    everything = metered(losing=[0.1, None]) + SAVING + tuned(CROSS, 1.0)
+    for arm in (RESHUFFLING, AGAIN, MIXTURE, CROSS):
+        found = findings([r for r in everything if r.config["arm"] != arm])
+        assert found.pictures[0].plot() is not None
+    assert findings(tuned(MIXTURE, 1.0)).claims == []
+
+
+def test_the_figure_shows_tasks_arms_and_the_meter():
+    left, middle, right = findings(metered()).pictures[0].plot().axes
+    assert [label.get_text() for label in left.get_yticklabels()] == SIX
+    assert [label.get_text() for label in middle.get_yticklabels()] == [MIXTURE, CROSS]
+    assert middle.get_title() == "mean of 6 tasks"
+    drawn = findings(metered() + ended("w8a", "mixture of labels", around(0.5))).pictures[0].plot()
+    assert drawn.axes[1].get_yticklabels()[-1].get_text() == "mixture of labels (of 1)"
+    drawn.canvas.draw()
+    assert "0.2" in [label.get_text() for label in drawn.axes[0].get_xticklabels()]
+    assert right.get_xlabel() == "early gain"
+    assert len(right.lines) == 3  # two arms, and the line of improvement = gain
+
+
+def test_reshuffling_again_and_the_others_are_measured_and_not_claimed():
+    records = baselines() + [r for n in SIX for r in ended(n, "uniform", around(3.0))]
+    assert verdict(records, "With replacement") == "measured"
+    assert verdict(records, "against itself") == "measured"
