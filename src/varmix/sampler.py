@@ -1,7 +1,6 @@
 """Sampler: draw, get feedback, adapt."""
 
 import uuid
-from dataclasses import fields, is_dataclass
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
@@ -9,14 +8,15 @@ from numpy.typing import ArrayLike
 
 from varmix.allocate import Allocation, assign_batches, stratified
 from varmix.arrays import FloatArray, IntArray, State, as_count, require, restored, same
-from varmix.components.base import Components, Inclusive
+from varmix.components.base import Components
 from varmix.draw import Draw, seal
 from varmix.evidence import Evidence
 from varmix.kernels.cost import weigh
 from varmix.learners.base import Learner, load_state, save_state
+from varmix.parts import as_inclusive, check_anchor, check_part, check_parts, described
 from varmix.receipts import UsedReceipts
 from varmix.reweight import Exact, HorvitzThompson, Reweight, exact
-from varmix.spaces import Points, Subsets
+from varmix.spaces import Points
 from varmix.uniforms import Uniforms
 
 
@@ -69,14 +69,14 @@ class Sampler:
         allocate: Allocation = stratified,
         reweight: Reweight = exact,
     ) -> None:
-        _check_parts(components, learner, allocate)
+        check_parts(components, learner, allocate)
         self._components = components
         self._learner = learner
         self._allocate = allocate
         self.reweight = reweight
         self._uniforms = Uniforms(rng)
         self._learned = learner.init(components.k)
-        _check_anchor(components, learner)
+        check_anchor(components, learner)
         self._allocation = allocate.init(len(components.lanes(self._learned.mixture)))
         self._shortcut = None
         if allocate is stratified and isinstance(components, Shortcut):
@@ -108,9 +108,9 @@ class Sampler:
 
     @reweight.setter
     def reweight(self, reweight: Reweight) -> None:
-        _check_part("reweight", reweight, "__call__", "a reweighting such as varmix.reweight.exact")
+        check_part("reweight", reweight, "__call__", "a reweighting such as varmix.reweight.exact")
         by_point = isinstance(reweight, HorvitzThompson)
-        self._point_density = _as_inclusive(self._components).point_density if by_point else None
+        self._point_density = as_inclusive(self._components).point_density if by_point else None
         self._reweight = reweight
         self._exact = isinstance(reweight, Exact)
 
@@ -268,59 +268,7 @@ class Sampler:
 
     def _settings(self) -> dict[str, State]:
         parts = {"learner": self.learner, "allocate": self.allocate, "reweight": self.reweight}
-        return {name: _described(part) for name, part in parts.items()}
+        return {name: described(part) for name, part in parts.items()}
 
     def __repr__(self) -> str:
         return f"Sampler({self.components!r}, {self.learner!r}, allocate={self.allocate!r})"
-
-
-def _described(part: object) -> State:
-    """Give the class of a part and, for a dataclass, its settings, as a checkpoint gives them back."""
-    settings = {}
-    if is_dataclass(part):
-        settings = {field.name: _plain(getattr(part, field.name)) for field in fields(part)}
-    return {"class": type(part).__name__, **settings}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, np.generic):
-        return value.item()
-    return [_plain(entry) for entry in value] if isinstance(value, (tuple, list)) else value
-
-
-def _check_parts(components: object, learner: object, allocate: object) -> None:
-    """Refuse what is not a part at all, or the class of one; the parts check themselves."""
-    _check_part("components", components, "draw", "a family such as varmix.Groups(labels)")
-    _check_part("learner", learner, "step", "a learner such as varmix.BarrierNewton()")
-    _check_part("allocate", allocate, "assign", "an allocation such as varmix.allocate.stratified")
-
-
-def _check_part(name: str, part: object, method: str, example: str) -> None:
-    if isinstance(part, type) or not hasattr(part, method):
-        raise TypeError(f"{name} must be {example}, got {part!r}.")
-
-
-def _check_anchor(components: Components, learner: object) -> None:
-    """Look at a few atoms: where the last component is not the target, gamma would bound nothing."""
-    if hasattr(learner, "gamma"):
-        space = components.space
-        size = space.size if isinstance(space, Subsets) else 1
-        some = np.unique(np.linspace(0, space.n - size, 16).astype(np.int64))
-        if isinstance(space, Subsets):
-            some = some[:, None] + np.arange(size)
-        if np.abs(components.ratios(some)[:, -1] - 1.0).max() > 1e-6:
-            raise ValueError(
-                f"The last component of {components!r} must be the uniform law (or the target), which keeps every "
-                f"atom drawable. Use varmix.vrm, or varmix.with_uniform(components)."
-            )
-
-
-def _as_inclusive(components: Components) -> Inclusive:
-    """Refuse to weight points one by one where the sets, or how often they hold a point, are not known."""
-    if not (isinstance(components.space, Subsets) and isinstance(components, Inclusive)):
-        raise TypeError(
-            f"Horvitz-Thompson weights need sets, and how often they hold a point; {components!r} over "
-            f"{components.space} has no inclusion probabilities. Use varmix.KDpp, or reweight by varmix.reweight.exact."
-        )
-    components.inclusion(np.zeros(1, dtype=np.int64))  # a stack asks every family
-    return components
