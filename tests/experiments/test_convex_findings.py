@@ -22,7 +22,16 @@ def ended(task, arm, ends, *, batch=32, epochs=None, gain=3.0):
     same = {"part": "test", "task": task, "batch": batch, "arm": arm, "step": 0.0}
     same["epochs"] = TASKS[task].epochs if epochs is None else epochs
     return [
-        record({**same, "seed": seed}, {"excess": end, "early_gain": gain, "gain": gain})
+        record(
+            {**same, "seed": seed},
+            {
+                "excess": end,
+                "early_gain": gain,
+                "gain": gain,
+                "evaluations": [0, 50, 100],
+                "excesses": [9.0, None if end is None else 2 * end, end],
+            },
+        )
         for seed, end in enumerate(ends)
     ]
 
@@ -59,6 +68,22 @@ def test_the_baseline_is_both_arms_of_reshuffling_and_chance_is_one_beside_the_o
     assert table.relative("w8a", 1, MIXTURE) is None
     assert table.worst(["w8a"], 32, AGAIN) == pytest.approx(2)
     assert Table([]).worst(SIX, 32, MIXTURE) == 0
+
+
+def test_within_a_run_a_level_counts_from_when_it_is_kept():
+    records = ended("w8a", RESHUFFLING, [1.0] * 8)
+    for arm, end, times in (
+        (MIXTURE, 0.9, 1),
+        ("uniform", 1.1, 0),
+        ("VRB", 0.4, 2),
+        (CROSS, None, 0),
+    ):
+        table = Table(records + ended("w8a", arm, [end] * 8))
+        assert table.within("w8a", 32, arm).value == times
+        assert table.within("w8a", 1, arm) is None
+    (claim,) = claims(records + ended("w8a", "VRB", [0.4] * 8), "for good")
+    assert "VRB: w8a 2 [2, 2]" in claim.measured
+    assert "reshuffling: w8a 1 [1, 1]" in claim.measured
 
 
 def mixture_at(level, others=()):

@@ -70,6 +70,7 @@ def _claims(table: Table) -> list[Claim]:
     if 1 in table.batches:
         arms = (MIXTURE, CROSS, CROSS_NEYMAN, PROPORTIONAL, *REPLACED)
         claims.append(_measured(table, "The same with batches of one point.", arms, 1))
+    claims += [_within(table, batch) for batch in table.batches]
     claims.append(_measured(table, "Other groups for the reshuffled mixture.", CONSTRUCTORS, 32))
     claims.append(_measured(table, "Reshuffling against itself: how far chance alone goes.", (AGAIN,), 32))
     return [claim for claim in claims if claim.measured]
@@ -206,6 +207,20 @@ def _meter(table: Table) -> Claim:
 
 def _measured(table: Table, said: str, arms: Sequence[str], batch: int) -> Claim:
     texts = [_beside(table, arm, batch) for arm in arms if _by_task(table, arm, batch)]
+    return Claim(said, f"{'; '.join(texts)}." if texts else "", "measured", _settings(table, batch), beyond=True)
+
+
+def _within(table: Table, batch: int) -> Claim:
+    """For every arm: when the excess that reshuffling ends with is reached for good, in the full run."""
+    texts = []
+    for arm in table.arms:
+        found = {task: table.within(task, batch, arm) for task in table.tasks}
+        each = {task: _times(interval) for task, interval in found.items() if interval is not None}
+        if each and arm not in CONSTRUCTORS:
+            texts.append(f"{arm}: {', '.join(f'{task} {text}' for task, text in each.items())}")
+    said = (
+        "Draws until reshuffling's final excess is reached for good, within a run of full length: times fewer than all."
+    )
     return Claim(said, f"{'; '.join(texts)}." if texts else "", "measured", _settings(table, batch), beyond=True)
 
 

@@ -10,7 +10,7 @@ from varmix.experiments.convex.arms import AGAIN, ARMS, CURSORS, RESHUFFLING
 from varmix.experiments.convex.protocol import BATCHES, SMALLEST, Key, key
 from varmix.experiments.convex.tasks import TASKS
 from varmix.experiments.records import Record
-from varmix.experiments.statistics import combined, geometric_mean, ratio
+from varmix.experiments.statistics import combined, geometric_mean, ratio, times_sooner
 from varmix.meter import Interval
 
 RESAMPLES = 1000  # of the bootstrap
@@ -104,6 +104,24 @@ class Table:
             times.append(full / _needed(lengths, ends[:, mine].mean(axis=1), theirs[other].mean()))
         low, high = np.quantile(times[1:], [0.025, 0.975])
         return Interval(times[0], float(low), float(high))
+
+    def within(self, task: str, batch: int, arm: str) -> Interval | None:
+        """Give how much sooner than at its end a full run is at the final excess of reshuffling for good; 0 for never.
+
+        The decay is that of the full run, so even a run that ends far below is not there much before its end.
+        """
+        runs, theirs = self.runs(task, batch, arm), self.baseline(task, batch)
+        if not runs or not theirs or not np.isfinite(theirs).all():
+            return None
+        goal, times = geometric_mean(theirs).value, []
+        for r in runs:
+            excesses = [math.inf if e is None else e for e in r.result["excesses"]]
+            above = np.flatnonzero(np.array(excesses) > goal)
+            first = int(above[-1]) + 1 if len(above) else 0
+            done = r.result["excess"] is not None and first < len(excesses)
+            times.append(float(max(r.result["evaluations"][first], 1)) if done else None)
+        ends = [float(r.result["evaluations"][-1]) for r in runs]
+        return times_sooner(times, ends, ends)
 
     def pairs(self) -> list[tuple[str, str, int, float, Interval]]:
         """Give arm, task, batch, early gain and relative excess of everything that adapts without replacement.
