@@ -143,7 +143,7 @@ def _descend(config: Config, exponent: float, seed: int, looks: int) -> tuple[fl
 
 
 def _test(config: Config) -> Result:
-    end, result = _descend(config, config["step"], config["seed"], looks=5)
+    end, result = _descend(config, config["step"], config["seed"], looks=2)
     floor = least(config["task"])
     gains, evaluations = result.trace.gains, result.trace.evaluations
     early = next((gain for gain, e in zip(gains, evaluations, strict=True) if e >= EARLY * evaluations[-1]), gains[-1])
