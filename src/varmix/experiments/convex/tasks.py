@@ -114,7 +114,8 @@ def sparse(p: Linear) -> Any:  # noqa: ANN401 - SciPy has no types
     """Give the rows of a sparse problem as a SciPy matrix."""
     from scipy.sparse import csr_matrix
 
-    return csr_matrix((p.rows.data, p.rows.indices, p.rows.indptr), shape=(p.n, p.features))
+    # A copy: those of the problem are read-only, which k-means of scikit-learn does not take.
+    return csr_matrix((p.rows.data, p.rows.indices, p.rows.indptr), shape=(p.n, p.features), copy=True)
 
 
 def unit(p: Linear) -> float:
