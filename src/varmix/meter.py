@@ -45,6 +45,9 @@ class GainMeter:
     of draws: where receipts hold several batches, and more of them later in a run, the gain is still that of all draws.
     Give it draws: a census has no sampling to measure.
 
+    The gain of the whole run has the time in it when nothing was known yet.  `lap` gives that of the stretch since it
+    was last called, which says what holds now and foretells better where a run will end.
+
     Parameters
     ----------
     window
@@ -74,6 +77,7 @@ class GainMeter:
         self._unit = 0.0  # of second moments: the largest seen, so that their squares neither overflow nor vanish
         # Of receipts with m draws, a = mean(r l^2) and b = mean(r^2 l^2).
         self._sums = np.zeros(5)  # m, m r, m r^2, m a, m b
+        self._lap = np.zeros(2)  # m a, m b since `lap` was called
         self._squares = np.zeros(4)  # m^2, m^2 aa, m^2 ab, m^2 bb: how much the sums vary
         self._pairs = np.zeros(5)  # of successive mean gradients: number, inner products, squares, a / m, 1 / m
         self._previous: FloatArray | None = None
@@ -95,6 +99,7 @@ class GainMeter:
             self._squares *= self._decay**2
         a, b = uniform / (self._unit or 1.0), mixture / (self._unit or 1.0)
         self._sums += m, m * spread[0], m * spread[1], m * a, m * b
+        self._lap += m * a, m * b
         self._squares += m * m, (m * a) ** 2, (m * a) * (m * b), (m * b) ** 2
         if mean is not None and self._previous is not None and self._unit:
             last, this = self._previous / math.sqrt(self._unit), mean / math.sqrt(self._unit)
@@ -114,6 +119,7 @@ class GainMeter:
         if size > self._unit:
             factor = self._unit / size
             self._sums[3:] *= factor
+            self._lap *= factor
             self._squares[1:] *= factor**2
             self._pairs *= [1.0, factor, factor, factor, 1.0]
             self._unit = size
@@ -131,6 +137,21 @@ class GainMeter:
         variance = max(aa - 2 * ratio * ab + ratio**2 * bb, 0.0) * effective / (effective - 1)
         half = min(CONFIDENT * math.sqrt(variance) / a, 700.0)  # of log G, so that the interval stays positive
         return Interval(ratio, ratio * math.exp(-half), ratio * math.exp(half))
+
+    def lap(self) -> float:
+        """Give the gain of the receipts since this was last called, one if there were none; the window says nothing.
+
+        Examples
+        --------
+        >>> import varmix
+        >>> sampler, meter = varmix.uniform(4, rng=0), GainMeter()
+        >>> meter.update(draw := sampler.draw(8), draw.indices)
+        >>> meter.lap(), meter.lap()
+        (1.0, 1.0)
+        """
+        a, b = self._lap.tolist()
+        self._lap[:] = 0.0
+        return a / b if b else 1.0
 
     @property
     def effective_sample_size(self) -> float:

@@ -9,7 +9,7 @@ from varmix.experiments import convex
 from varmix.experiments.convex import arms, protocol, tasks
 from varmix.experiments.convex.arms import AGAIN, ARMS, RESHUFFLING
 from varmix.experiments.convex.findings import findings
-from varmix.experiments.convex.protocol import BATCHES, TEST, TUNING, best_steps, key, plan, run, search, then
+from varmix.experiments.convex.protocol import BATCHES, EDGE, TEST, TUNING, best_steps, key, plan, run, search, then
 from varmix.experiments.convex.tasks import TASKS, Task
 from varmix.experiments.records import Record
 from varmix.solvers import Linear
@@ -73,13 +73,14 @@ def test_a_step_that_is_too_long_is_a_run_that_diverged(small):
     assert findings([record(config("california_housing", RESHUFFLING), result)]).experiment == "convex"
 
 
-def test_a_search_finds_the_best_step_on_its_own_seeds(small, monkeypatch):
+@pytest.mark.parametrize(("batch", "seeds"), [(32, TUNING), (1, EDGE)])
+def test_a_search_finds_the_best_step_on_its_own_seeds(small, monkeypatch, batch, seeds):
     seen = []
     descend = protocol._descend
     monkeypatch.setattr(protocol, "_descend", lambda c, e, seed, looks: seen.append(seed) or descend(c, e, seed, looks))
-    found = run({"part": "tune", "task": "california_housing", "batch": 32, "arm": RESHUFFLING, "epochs": 2})
-    assert set(seen) == set(TUNING)
-    assert not set(TUNING) & set(TEST)
+    found = run({"part": "tune", "task": "california_housing", "batch": batch, "arm": RESHUFFLING, "epochs": 2})
+    assert set(seen) == set(seeds)
+    assert not set(seeds) & set(TEST)
     tried = {float(e): math.inf if score is None else score for e, score in found["tried"].items()}
     assert tried[found["best"]] == min(tried.values())
     assert {found["best"] - 0.5, found["best"] + 0.5} <= set(tried)

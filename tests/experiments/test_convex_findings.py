@@ -141,21 +141,11 @@ def test_cross_refresh_has_to_be_low_and_safe(records, expected):
     assert verdict(baselines() + records, "cut anew") == expected
 
 
-@pytest.mark.parametrize(("chosen", "expected"), [(CROSS, "does not hold"), (CROSS_NEYMAN, "holds")])
-def test_of_two_learners_the_one_is_judged_that_was_better_on_the_tuning_seeds(chosen, expected):
+def test_the_default_learner_is_judged_and_the_other_stands_beside_it():
     both = baselines() + cross_at(0.28) + cross_at(0.1, CROSS_NEYMAN)
-    other = CROSS if chosen == CROSS_NEYMAN else CROSS_NEYMAN
-    (claim,) = claims(both + tuned(chosen, 1.0) + tuned(other, 2.0), "cut anew")
-    assert claim.verdict == expected
-    assert claim.measured.startswith(f"{chosen}: ")
-    assert f" {other}: Geometric mean" in claim.measured
-
-
-def test_a_search_that_is_missing_or_diverged_chooses_nothing():
-    table = Table([*tuned(CROSS, 1.0), *tuned(CROSS_NEYMAN, 1.0, SIX[1:]), *tuned(MIXTURE, None)])
-    assert table.tuned(SIX, 32, CROSS) == pytest.approx(1)
-    assert table.tuned(SIX, 32, CROSS_NEYMAN) == table.tuned(SIX, 32, MIXTURE) == math.inf
-    assert table.tuned([], 32, CROSS) == math.inf
+    (claim,) = claims(both, "cut anew")
+    assert claim.verdict == "does not hold"
+    assert "With the learner Neyman: Geometric mean 0.1" in claim.measured
 
 
 @pytest.mark.parametrize(
@@ -244,13 +234,12 @@ def test_an_arm_that_never_gets_there_is_below_one_and_breaks_nothing():
 
 
 @pytest.mark.parametrize(
-    ("level", "spread", "expected"),
-    [(1.0, 0.1, "holds"), (0.5, 0.1, "does not hold"), (1.8, 0.1, "does not hold"), (1.3, 1.5, "too few runs")],
+    ("level", "expected"), [(1.0, "holds"), (0.8, "holds"), (0.5, "does not hold"), (1.8, "does not hold")]
 )
-def test_nothing_gained_means_an_interval_around_one(level, spread, expected):
-    records = baselines() + [r for n in SIX for r in ended(n, PROPORTIONAL, around(level, spread, seed=len(n)))]
-    assert verdict(records, "nothing is gained") == expected
-    assert verdict([r for r in records if r.config["task"] != "w8a"], "nothing is gained") == "too few runs"
+def test_little_gained_means_a_mean_around_one(level, expected):
+    records = baselines() + [r for n in SIX for r in ended(n, PROPORTIONAL, around(level, 0.1, seed=len(n)))]
+    assert verdict(records, "little is gained") == expected
+    assert verdict([r for r in records if r.config["task"] != "w8a"], "little is gained") == "too few runs"
 
 
 def metered(power=0.9, noise=0.05, losing=None):

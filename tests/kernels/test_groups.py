@@ -1,22 +1,16 @@
-"""Draws inside groups: oracles on the same uniforms, and the shuffled cursors."""
-
-import itertools
+"""Draws inside groups: oracles on the same uniforms."""
 
 import numpy as np
 import pytest
 
 from varmix.kernels.groups import (
     accumulate_groups,
-    draw_cursor,
     draw_members,
     draw_weighted,
     group_lanes,
     group_rows,
-    replay_cursors,
     sort_by_group,
-    swap_target,
 )
-from varmix.testing import chi_square_z
 
 LAST = 1.0 - 2.0**-53
 SIZES = np.array([1, 5, 2, 30])
@@ -87,115 +81,3 @@ def test_lanes_of_groups_are_the_masses_of_the_mixture_on_the_groups(smoothing, 
     group_lanes(w, shares, smoothing, lanes)
     laws = [(1 - smoothing) * np.eye(4)[j] + smoothing * shares for j in range(4)] + [shares] * anchor
     np.testing.assert_allclose(lanes, w @ laws, rtol=1e-14)
-
-
-# Cursors ------------------------------------------------------------------------------------------------------------
-
-
-class Cursors:
-    """The arrays behind a set of cursors."""
-
-    def __init__(self, seed, start=START, members=MEMBERS):
-        self.seed, self.start, self.members = np.uint64(seed), start, members
-        self.order = members.copy()
-        self.position, self.turn = np.zeros((2, len(start) - 1), dtype=np.int64)
-
-    def draw(self, lanes):
-        lanes = np.asarray(lanes, dtype=np.int64)
-        atoms = np.empty(len(lanes), dtype=np.int64)
-        draw_cursor(lanes, self.seed, self.start, self.members, self.order, self.position, self.turn, atoms)
-        return atoms
-
-
-@pytest.mark.parametrize("g", range(4))
-def test_every_point_of_a_group_comes_once_per_round(g):
-    rounds = Cursors(seed=1).draw(np.full(50 * SIZES[g], g)).reshape(50, SIZES[g])
-    np.testing.assert_array_equal(np.sort(rounds, axis=1), np.tile(np.flatnonzero(CODES == g), (50, 1)))
-
-
-def test_the_order_of_a_group_changes_from_round_to_round():
-    rounds = Cursors(seed=1).draw(np.full(300, 3)).reshape(10, 30)
-    assert len({tuple(order) for order in rounds}) == 10
-
-
-def test_the_order_of_a_group_does_not_depend_on_when_the_others_are_served():
-    rng = np.random.default_rng(5)
-    lanes = np.repeat(np.arange(4), 100)
-    orders = []
-    for shuffled in (lanes, rng.permutation(lanes), rng.permutation(lanes)):
-        cursors = Cursors(seed=7)
-        atoms = np.concatenate([cursors.draw(part) for part in np.split(shuffled, [1, 10, 200])])
-        orders.append([atoms[shuffled == g].tolist() for g in range(4)])
-    assert orders[0] == orders[1] == orders[2]
-
-
-def test_the_order_of_a_group_depends_on_the_seed_and_on_the_group():
-    start = np.array([0, 30, 60])
-    first, second = (Cursors(seed, start, np.arange(60, dtype=np.int32)) for seed in (1, 2))
-    lanes = np.repeat([0, 1], 30)
-    a, b = first.draw(lanes), second.draw(lanes)
-    assert (a[:30] != b[:30]).any()
-    assert (a[:30] != a[30:] - 30).any()
-
-
-@pytest.mark.parametrize("drawn", [0, 1, 37, 38, 76, 500])
-def test_replayed_cursors_stand_where_the_real_ones_do(drawn):
-    rng = np.random.default_rng(drawn)
-    real, replayed = Cursors(seed=11), Cursors(seed=11)
-    real.draw(rng.integers(4, size=drawn))
-    replayed.order[:] = -1
-    replayed.position[:], replayed.turn[:] = real.position, real.turn
-    replayed.order[:] = MEMBERS
-    replay_cursors(np.uint64(11), START, replayed.order, replayed.position, replayed.turn)
-    np.testing.assert_array_equal(replayed.order, real.order)
-    lanes = rng.integers(4, size=200)
-    np.testing.assert_array_equal(replayed.draw(lanes), real.draw(lanes))
-
-
-PERMUTATIONS = {order: i for i, order in enumerate(itertools.permutations(range(4)))}
-
-
-def permutation_z(orders):
-    counts = np.bincount([PERMUTATIONS[tuple(order)] for order in orders], minlength=24)
-    return chi_square_z(counts, np.full(24, 1 / 24))
-
-
-def shuffles(vary):
-    """Give 12,000 orders of four points, from as many rounds, groups or seeds."""
-    count = 12_000
-    if vary == "round":
-        return Cursors(3, np.array([0, 4]), np.arange(4, dtype=np.int32)).draw(np.zeros(4 * count)).reshape(-1, 4)
-    if vary == "group":
-        cursors = Cursors(3, np.arange(0, 4 * count + 1, 4), np.tile(np.arange(4, dtype=np.int32), count))
-        return cursors.draw(np.repeat(np.arange(count), 4)).reshape(-1, 4)
-    one = np.array([0, 4]), np.arange(4, dtype=np.int32)
-    return np.array([Cursors(seed, *one).draw(np.zeros(4)) for seed in range(count)])
-
-
-@pytest.mark.parametrize("vary", ["round", "group", "seed"])
-def test_all_orders_are_equally_likely(vary):
-    assert permutation_z(shuffles(vary)) < 4
-
-
-def test_the_test_of_orders_catches_a_biased_shuffle():
-    """Negative control: swapping each entry with any other, not only with later ones, is a well-known mistake."""
-    rng = np.random.default_rng(6)
-    orders = np.tile(np.arange(4), (12_000, 1))
-    for order in orders:
-        for here, other in enumerate(rng.integers(4, size=4)):
-            order[[here, other]] = order[[other, here]]
-    assert permutation_z(orders) > 4
-
-
-def test_orders_of_consecutive_rounds_are_independent():
-    orders = np.array([PERMUTATIONS[tuple(order)] for order in shuffles("round")])
-    pairs = np.bincount(24 * orders[:-1] + orders[1:], minlength=576)
-    assert chi_square_z(pairs, np.full(576, 1 / 576)) < 4
-
-
-def test_swaps_reach_every_later_entry_and_no_earlier_one():
-    keys = np.random.default_rng(7).integers(2**64, size=3000, dtype=np.uint64)
-    for position in range(5):
-        targets = np.array([swap_target(key, position, 5) for key in keys])
-        assert chi_square_z(np.bincount(targets, minlength=5)[position:], np.full(5 - position, 1 / (5 - position))) < 4
-        assert targets.min() == position

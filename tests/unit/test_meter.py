@@ -223,3 +223,21 @@ def test_the_gain_that_a_solver_tells_is_that_of_all_its_draws():
     assert sizes.max() > 5 * sizes.min()
     assert result.meter.gain.value == pytest.approx(uniform.sum() / mixture.sum(), rel=1e-12)
     assert result.meter.draws == 6000
+
+
+def test_a_lap_is_the_gain_of_the_receipts_since_the_last():
+    sampler = varmix.vrm(varmix.Groups([0] * 90 + [1] * 10), rng=0)
+    meter, alone = GainMeter(), GainMeter()
+    assert meter.lap() == 1.0
+    for scale in (1e30, 1.0):  # what came before may be far larger
+        for _ in range(50):
+            draw = sampler.draw(16)
+            norms = scale * np.where(draw.indices < 90, 0.1, 3.0)
+            meter.update(draw, norms)
+            if scale == 1.0:
+                alone.update(draw, norms)
+            sampler.update(draw, norms)
+        lap = meter.lap()
+    assert lap == pytest.approx(alone.gain.value)
+    assert lap > 2
+    assert meter.lap() == 1.0

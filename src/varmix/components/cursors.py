@@ -5,14 +5,15 @@ from copy import copy
 import numpy as np
 
 from varmix.arrays import AnyArray, IntArray, State, restored
-from varmix.kernels import groups as kernels
+from varmix.kernels import cursors as kernels
 from varmix.uniforms import Uniforms
 
 
 class Cursors:
     """Every point of a group once per turn, in an order that follows from (seed, group, turn).
 
-    So the state is a seed, and a position and a turn per group: no list of points.
+    So the state is a seed, and a position and a turn per group: no list of points.  Only after a restart the order
+    follows from one thing more, which points are due: those that had waited longest then come before all others.
 
     Parameters
     ----------
@@ -27,11 +28,12 @@ class Cursors:
         self._order: AnyArray | None = None
         self._position = np.zeros(groups, dtype=np.int64)
         self._turn = np.zeros(groups, dtype=np.int64)
+        self._due = np.zeros(groups, dtype=np.int64)
 
     def copy(self) -> "Cursors":
         """Give cursors at the same places that move on their own."""
         other = copy(self)
-        other._position, other._turn = self._position.copy(), self._turn.copy()
+        other._position, other._turn, other._due = self._position.copy(), self._turn.copy(), self._due.copy()
         other._order = None if self._order is None else self._order.copy()
         return other
 
@@ -49,22 +51,38 @@ class Cursors:
             self._order,
             self._position,
             self._turn,
+            self._due,
             atoms,
         )
 
-    def restart(self) -> None:
-        """Begin the next turn of every group: its members have changed."""
+    def waiting(self, n: int) -> AnyArray:
+        """Mark those of n points that have waited longest for their turn."""
+        marks = np.zeros(n, dtype=np.bool_)
+        if self._order is not None:
+            kernels.mark_waiting(self._start, self._order, self._position, self._due, marks)
+        return marks
+
+    def restart(self, members: AnyArray, waiting: AnyArray) -> None:
+        """Begin the next turn of every group: its members have changed.  Those marked as waiting come first."""
         if self._seed is not None:  # else none has moved
             self._position[:] = 0
             self._turn += 1
-            self._order = None
+            self._order = np.empty_like(members)
+            kernels.due_first(self._start, members, waiting, self._order, self._due)
+
+    def due(self, n: int) -> AnyArray:
+        """Mark those of n points that the present turns serve first."""
+        marks = np.zeros(n, dtype=np.bool_)
+        if self._order is not None:
+            kernels.mark_due(self._start, self._order, self._due, marks)
+        return marks
 
     def state_dict(self) -> State:
         """Give the seed, and a position and a turn per group."""
         return {"seed": self._seed, "position": self._position.copy(), "turn": self._turn.copy()}
 
-    def loaded(self, state: State, members: AnyArray) -> "Cursors":
-        """Give cursors through `members` where `state` was saved, after checking it."""
+    def loaded(self, state: State, members: AnyArray, marks: AnyArray | None = None) -> "Cursors":
+        """Give cursors through `members` where `state` was saved, with these points due, after checking it."""
         position = restored(state["position"], self._position, "position")
         turn = restored(state["turn"], self._turn, "turn")
         if (position < 0).any() or (position > np.diff(self._start)).any() or (turn < 0).any():
@@ -76,7 +94,10 @@ class Cursors:
             raise ValueError(f"The seed of the saved cursors must be 64 bits, got {seed!r}: the state is damaged.")
         other = copy(self)
         other._position, other._turn, other._seed, other._order = position, turn, seed, None
+        other._due = np.zeros_like(self._due)
         if seed is not None:
             other._order = members.copy()
-            kernels.replay_cursors(np.uint64(seed), self._start, other._order, position, turn)
+            if marks is not None:
+                kernels.due_first(self._start, members, marks, other._order, other._due)
+            kernels.replay_cursors(np.uint64(seed), self._start, other._order, position, turn, other._due)
         return other

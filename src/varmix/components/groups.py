@@ -6,7 +6,7 @@ from typing import Literal, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_fraction, require, same
+from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_fraction, require, restored, same
 from varmix.components.base import Components, Family
 from varmix.components.cross import Cross
 from varmix.components.cursors import Cursors
@@ -33,8 +33,8 @@ class Groups(Family):
     components: half of the points, then three eighths, then one eighth.  `end_epoch` cuts anew, by the norms last seen
     of the points, which feedback brings: the smallest norms into the first, the largest into the last.  The sizes stay,
     and with them masses and ratios, so that what a learner knows of a sub-group keeps its meaning; points never leave
-    the group of their label.  Cursors start anew.  Receipts from before `end_epoch` keep their ratios, and feedback
-    for them is about the sub-groups as they were.
+    the group of their label.  Cursors start anew, with the points first that have waited longest.  Receipts from before
+    `end_epoch` keep their ratios, and feedback for them is about the sub-groups as they were.
 
     A point costs at most 12 bytes, 8 more for a target (16 where that varies inside groups), 4 more with refresh.
 
@@ -191,11 +191,16 @@ class Groups(Family):
             self._cross.observe(draw, norms)
 
     def end_epoch(self) -> None:
-        """With refresh, cut the groups by the norms last seen and start their cursors anew; else do nothing."""
+        """With refresh, cut the groups by the norms last seen and start their cursors anew; else do nothing.
+
+        A sub-group that is drawn seldom is not through after an epoch.  What was left comes first, or some points would
+        wait forever while others come twice, and reshuffling's advantage would be gone.
+        """
         if self._cross is not None:
+            waiting = self._cursors.waiting(self.space.n)
             self._cross.split(self._members, self._codes)
             kernels.sort_by_group(self._codes, self._target, self._start, self._members)
-            self._cursors.restart()
+            self._cursors.restart(self._members, waiting)
 
     def state_dict(self) -> State:
         """Give what the groups are, the cursors, and with refresh the norms last seen and the present sub-groups."""
@@ -203,7 +208,7 @@ class Groups(Family):
         if not self.replacement:
             state |= self._cursors.state_dict()
         if self._cross is not None:
-            state |= self._cross.state_dict(self._codes)
+            state |= self._cross.state_dict(self._codes) | {"due": self._cursors.due(self.space.n)}
         return state
 
     def load_state_dict(self, state: State) -> None:
@@ -212,11 +217,13 @@ class Groups(Family):
         self.check_shape(state)
         if not same(state["smoothing"], self.smoothing) or not same(state["masses"], self.masses):
             raise ValueError("The saved groups have other masses or another smoothing: rebuild those that were saved.")
+        due = None
         cross, codes, members, cursors = self._cross, self._codes, self._members, self._cursors
         if cross is not None:
             cross, codes = cross.loaded(state, members, codes)
+            due = restored(state["due"], np.empty(self.space.n, dtype=np.bool_), "due")
             members = np.empty_like(members)
             kernels.sort_by_group(codes, self._target, self._start, members)
         if not self.replacement:
-            cursors = cursors.loaded(state, members)
+            cursors = cursors.loaded(state, members, due)
         self._cross, self._codes, self._members, self._cursors = cross, codes, members, cursors

@@ -1,13 +1,10 @@
-"""Draws inside groups: with replacement, by a weighted law, or from shuffled cursors.
+"""Draws inside groups, with replacement: uniform, or by a weighted law.
 
 `members` lists the points group by group; group g owns members[start[g] : start[g + 1]].
 """
 
-import numpy as np
-
 from varmix.arrays import AnyArray, FloatArray, IntArray
 from varmix.kernels.jit import kernel
-from varmix.kernels.random import mix
 
 
 @kernel
@@ -88,68 +85,6 @@ def draw_weighted(
             else:
                 low = middle + 1
         atoms[r] = members[low]
-
-
-@kernel
-def swap_target(key: np.uint64, position: int, size: int) -> int:
-    """Give the partner of `position` in a Fisher-Yates shuffle of `size` entries whose order follows from `key`."""
-    bits = mix(key + np.uint64(position) * np.uint64(0x9E3779B97F4A7C15))
-    u = float(bits >> np.uint64(11)) * 2.0**-53
-    return position + int(u * (size - position))
-
-
-@kernel
-def turn_key(seed: np.uint64, group: int, turn: int) -> np.uint64:
-    """Give the key of the order in which `group` is visited in its turn `turn`."""
-    return mix(mix(mix(seed) ^ np.uint64(group)) ^ np.uint64(turn))
-
-
-@kernel
-def advance(order: AnyArray, first: int, size: int, key: np.uint64, here: int) -> int:
-    """Swap the point that comes at place `here` of a group's shuffled order into that place, and give it."""
-    other = first + swap_target(key, here, size)
-    chosen = order[other]
-    order[other] = order[first + here]
-    order[first + here] = chosen
-    return int(chosen)
-
-
-@kernel
-def draw_cursor(
-    lanes: IntArray,
-    seed: np.uint64,
-    start: IntArray,
-    members: AnyArray,
-    order: AnyArray,
-    position: IntArray,
-    turn: IntArray,
-    atoms: IntArray,
-) -> None:
-    """Serve each lane the next point of its group's shuffled order, one swap of the shuffle at a time.
-
-    A group that has run out starts its next turn from `members`, so its order depends on (seed, group, turn) only.
-    """
-    for r in range(lanes.shape[0]):
-        g = lanes[r]
-        first = start[g]
-        size = start[g + 1] - first
-        if position[g] >= size:
-            position[g] = 0
-            turn[g] += 1
-            order[first : first + size] = members[first : first + size]
-        atoms[r] = advance(order, first, size, turn_key(seed, g, turn[g]), position[g])
-        position[g] += 1
-
-
-@kernel
-def replay_cursors(seed: np.uint64, start: IntArray, order: AnyArray, position: IntArray, turn: IntArray) -> None:
-    """Bring `order`, unshuffled, to where cursors at `position` in turn `turn` have it."""
-    for g in range(position.shape[0]):
-        first = start[g]
-        size = start[g + 1] - first
-        key = turn_key(seed, g, turn[g])
-        for here in range(min(position[g], size)):
-            advance(order, first, size, key, here)
 
 
 @kernel

@@ -278,7 +278,7 @@ class Run:
         trace.seconds.append(self.seconds)
         trace.losses.append(self.problem.objective(theta))
         trace.accuracies.append(None if accuracy is None else accuracy(theta))
-        trace.gains.append(self.meter.gain.value)
+        trace.gains.append(self.meter.lap())
         if self.callback is not None:
             self.callback(theta, trace)
 

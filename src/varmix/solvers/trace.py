@@ -24,7 +24,7 @@ class Trace:
     accuracies
         Share of points on the right side, where the problem knows.
     gains
-        What the gain meter said: second moment of uniform sampling over that of the sampler.
+        Second moment of uniform sampling over that of the sampler, since the look before (one at the first).
     """
 
     evaluations: list[int] = field(default_factory=list)

@@ -27,7 +27,8 @@ def findings(records: Sequence[Record]) -> Findings:
     absent = [name for name in TASKS if name not in table.tasks]
     notes = [
         "Excess is the objective above its least value (Newton's method). Every arm has the step that was best for it "
-        "on seeds 900 to 903, to half an octave. Reshuffling is two arms of independent runs, pooled; the second "
+        "on seeds 900 to 903, to half an octave (to 911 for least squares at batch 1, where the best steps are at the "
+        "edge of stability). Reshuffling is two arms of independent runs, pooled; the second "
         "beside the first shows how far chance goes. Settings were chosen with the first seven tasks in view; the "
         "others are there to see whether it holds beyond them.",
         *([f"Not run here, for want of data or in quick mode: {'; '.join(absent)}."] if absent else []),
@@ -43,7 +44,7 @@ def findings(records: Sequence[Record]) -> Findings:
                 "convex",
                 "Left, final excess of the reshuffled mixture relative to plain reshuffling, task by task; middle, of "
                 "all arms, geometric mean over those of the six tasks that were run; batch 32, 95 % intervals, left of "
-                f"one is better. Right, what the gain meter said after {EARLY:.0%} of a run, and how much lower the "
+                f"one is better. Right, the gain over half an epoch after {EARLY:.0%} of a run, and how much lower the "
                 "excess was in the end: one dot per task, batch and arm that adapts without replacement; the dashed "
                 "line is improvement = gain.",
                 "Two panels of dots with intervals around one, and a scatter of improvement against early gain.",
@@ -58,7 +59,7 @@ def findings(records: Sequence[Record]) -> Findings:
 
 def _claims(table: Table) -> list[Claim]:
     claims = [_mixture(table)] if MIXTURE in table.arms else []
-    if CROSS in table.arms or CROSS_NEYMAN in table.arms:
+    if CROSS in table.arms:
         claims.append(_cross(table))
     if (saved := _saved(table)) is not None:
         claims.append(saved)
@@ -127,25 +128,29 @@ def _mixture(table: Table) -> Claim:
 
 
 def _cross(table: Table) -> Claim:
-    tasks, arms = _six(table), [arm for arm in (CROSS, CROSS_NEYMAN) if arm in table.arms]
-    # Of two, the better on the seeds that steps were chosen on: the better on those reported would flatter itself.
-    best = min(arms, key=lambda arm: table.tuned(tasks, 32, arm))
-    mean, lost = table.over(tasks, 32, best), table.diverged(best)
-    worst, theirs = table.worst(tasks, 32, best), table.worst(tasks, 32, RESHUFFLING)
+    # The library's own learner is judged, and the closed form stands beside it: the better of two would flatter itself.
+    tasks, mean, lost = _six(table), table.over(_six(table), 32, CROSS), table.diverged(CROSS)
+    worst, theirs = table.worst(tasks, 32, CROSS), table.worst(tasks, 32, RESHUFFLING)
     ended = f"Worst run {worst:.2g} (of reshuffling itself {theirs:.2g}), " if math.isfinite(worst) else ""
-    others = "".join(f" {arm}: {_mean(table, arm)}{_listing(_by_task(table, arm))}." for arm in arms if arm != best)
+    other = f" {_neyman(table)}" if CROSS_NEYMAN in table.arms else ""
     return Claim(
         "With groups cut anew by the norms last seen, 0.25 at most, no run diverges, and none ends above twice "
         "reshuffling's mean.",
-        f"{best}: {_mean(table, best)}{ended}{lost} diverged. {_listing(_by_task(table, best))}.{others}",
-        _verdict(table, best, mean is not None and mean.value <= 0.25 and worst <= 2 and lost == 0),
-        f"{_settings(table)}, learner too" if len(arms) > 1 else _settings(table),
+        f"{_mean(table, CROSS)}{ended}{lost} diverged. {_listing(_by_task(table, CROSS))}.{other}",
+        _verdict(table, CROSS, mean is not None and mean.value <= 0.25 and worst <= 2 and lost == 0),
+        _settings(table),
         beyond=True,
     )
 
 
+def _neyman(table: Table) -> str:
+    worst, lost = table.worst(_six(table), 32, CROSS_NEYMAN), table.diverged(CROSS_NEYMAN)
+    each = _listing(_by_task(table, CROSS_NEYMAN))
+    return f"With the learner Neyman: {_mean(table, CROSS_NEYMAN)}Worst run {worst:.2g}, {lost} diverged. {each}."
+
+
 def _saved(table: Table) -> Claim | None:
-    arms = [arm for arm in (MIXTURE, CROSS, CROSS_NEYMAN) if arm in table.arms]
+    arms = [arm for arm in (MIXTURE, CROSS) if arm in table.arms]
     found = {(task, arm): table.saved(task, arm) for task in LISTED for arm in arms}
     present = {key: value for key, value in found.items() if value is not None}
     if not present:
@@ -175,13 +180,10 @@ def _times(saved: Interval) -> str:
 
 def _proportional(table: Table) -> Claim:
     mean = table.over(_six(table), 32, PROPORTIONAL)
-    same = mean is not None and 0.7 <= mean.value <= 1.4
-    sure = mean is not None and 0.7 <= mean.low and mean.high <= 1.4
     return Claim(
-        "With the groups in proportion to their sizes nothing is gained: it is the adapting that counts (0.7 to 1.4, "
-        "interval included).",
+        "With the groups in proportion to their sizes little is gained: it is the adapting that counts (0.7 to 1.4).",
         f"{_mean(table, PROPORTIONAL)}{_listing(_by_task(table, PROPORTIONAL))}.",
-        "too few runs" if same and not sure else _verdict(table, PROPORTIONAL, sure),
+        _verdict(table, PROPORTIONAL, mean is not None and 0.7 <= mean.value <= 1.4),
         _settings(table),
         beyond=True,
     )
@@ -200,7 +202,7 @@ def _meter(table: Table) -> Claim:
         f"Power {slope:.2f}, rank correlation {rank:.2f}; losses for sure, or diverged, at a gain of {KEEP} or more: "
         f"{', '.join(wrong) if wrong else 'none'} of {len(high)}.",
         _verdict(table, MIXTURE, 0.6 <= slope <= 1.2 and rank >= 0.75 and not wrong),
-        f"{len(pairs)} combinations of task, batch and arm, read after {EARLY:.0%} of a run",
+        f"{len(pairs)} combinations of task, batch and arm, read over half an epoch after {EARLY:.0%} of a run",
         beyond=True,
     )
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from varmix import datasets, solvers
-from varmix.experiments.convex.arms import AGAIN, ARMS, CROSS, CROSS_NEYMAN, MIXTURE, RESHUFFLING
+from varmix.experiments.convex.arms import AGAIN, ARMS, CROSS, MIXTURE, RESHUFFLING
 from varmix.experiments.convex.tasks import LISTED, TASKS, at_hand, least, problem, unit
 from varmix.experiments.experiment import Mode
 from varmix.experiments.records import Config, Record, Result
@@ -13,12 +13,15 @@ from varmix.solvers.steps import LinearDecay
 
 BATCHES = (32, 1)
 TUNING, TEST = range(900, 904), range(12)
+# Least squares point by point has its best steps at the edge of stability, where one run in some blows up: four seeds
+# may not show it.
+EDGE = range(900, 912)
 COARSE = (-4.0, -2.0, 0.0, 2.0, 4.0)  # steps to begin with, as powers of two
 SMALLEST = 1e-15  # excess that cannot be told from none
-EARLY = 0.2  # part of a run after which the meter is read
+EARLY = 0.3  # part of a run after which the meter is read: the stretch since the look before, half an epoch
 # Shorter runs, to see with how many draws the final excess of reshuffling is reached: parts of the number of epochs.
 PARTS = (0.2, 0.4, 0.6, 0.8)
-SHORTENED = (MIXTURE, CROSS_NEYMAN)
+SHORTENED = (MIXTURE, CROSS)
 OTHER_GROUPS = ("mixture of labels", "mixture of norms", "mixture of clusters")
 LISTED_ONLY = (*OTHER_GROUPS, "static importance", "VRB", "VRM, independent")
 QUICK_ARMS, QUICK_SEEDS = ("uniform", RESHUFFLING, AGAIN, MIXTURE, CROSS), 4
@@ -123,8 +126,11 @@ def run(config: Config) -> Result:
 
 
 def _tune(config: Config) -> Result:
+    edge = TASKS[config["task"]].positive is None and config["batch"] == 1
+    seeds = EDGE if edge else TUNING
+
     def score(exponent: float) -> float:
-        ends = [_descend(config, exponent, seed, looks=0)[0] for seed in TUNING]
+        ends = [_descend(config, exponent, seed, looks=0)[0] for seed in seeds]
         return math.inf if math.inf in ends else geometric_mean(ends).value
 
     best, tried = search(score)

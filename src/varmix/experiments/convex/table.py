@@ -24,7 +24,6 @@ class Table:
 
     def __init__(self, records: Sequence[Record]) -> None:
         self._runs: dict[Key, list[Record]] = {}
-        self._searches = {key(r.config): r for r in records if r.config["part"] == "tune"}
         for record in records:
             if record.config["part"] == "test":
                 self._runs.setdefault(key(record.config), []).append(record)
@@ -73,14 +72,6 @@ class Table:
     def diverged(self, arm: str) -> int:
         """Give how many runs of an arm diverged, of all lengths."""
         return sum(r.result["excess"] is None for k, rows in self._runs.items() for r in rows if k[2] == arm)
-
-    def tuned(self, tasks: Sequence[str], batch: int, arm: str) -> float:
-        """Give the mean excess of an arm at its best step, over tasks, on the seeds that steps were chosen on."""
-        found = [self._searches.get((task, batch, arm, TASKS[task].epochs)) for task in tasks]
-        scores = [r.result["tried"][str(r.result["best"])] for r in found if r is not None]
-        if not scores or len(scores) < len(tasks) or None in scores:
-            return math.inf
-        return geometric_mean(scores).value
 
     def saved(self, task: str, arm: str) -> Interval | None:
         """Give how many times fewer draws an arm needs for the final excess of reshuffling, batch 32.

@@ -1,0 +1,115 @@
+"""Cursors through groups: a shuffled order, one swap of the shuffle at a time.
+
+`members` lists the points group by group; group g owns members[start[g] : start[g + 1]].  A turn visits every point of
+a group once; the first `due[g]` places of its order hold points that are to come before all others.
+"""
+
+import numpy as np
+
+from varmix.arrays import AnyArray, IntArray
+from varmix.kernels.jit import kernel
+from varmix.kernels.random import mix
+
+
+@kernel
+def swap_target(key: np.uint64, position: int, size: int) -> int:
+    """Give the partner of `position` in a Fisher-Yates shuffle of `size` entries whose order follows from `key`."""
+    bits = mix(key + np.uint64(position) * np.uint64(0x9E3779B97F4A7C15))
+    u = float(bits >> np.uint64(11)) * 2.0**-53
+    return position + int(u * (size - position))
+
+
+@kernel
+def turn_key(seed: np.uint64, group: int, turn: int) -> np.uint64:
+    """Give the key of the order in which `group` is visited in its turn `turn`."""
+    return mix(mix(mix(seed) ^ np.uint64(group)) ^ np.uint64(turn))
+
+
+@kernel
+def advance(order: AnyArray, first: int, size: int, key: np.uint64, here: int) -> int:
+    """Swap the point that comes at place `here` of a group's shuffled order into that place, and give it."""
+    other = first + swap_target(key, here, size)
+    chosen = order[other]
+    order[other] = order[first + here]
+    order[first + here] = chosen
+    return int(chosen)
+
+
+@kernel
+def stretch(position: int, due: int, size: int) -> int:
+    """Give the place before which the shuffle at `position` stays: the end of those due, then that of the group."""
+    return due if position < due else size
+
+
+@kernel
+def draw_cursor(
+    lanes: IntArray,
+    seed: np.uint64,
+    start: IntArray,
+    members: AnyArray,
+    order: AnyArray,
+    position: IntArray,
+    turn: IntArray,
+    due: IntArray,
+    atoms: IntArray,
+) -> None:
+    """Serve each lane the next point of its group's shuffled order.
+
+    A group that has run out starts its next turn from `members`, so its order depends on (seed, group, turn) only.
+    """
+    for r in range(lanes.shape[0]):
+        g = lanes[r]
+        first = start[g]
+        size = start[g + 1] - first
+        if position[g] >= size:
+            position[g] = 0
+            turn[g] += 1
+            due[g] = 0
+            order[first : first + size] = members[first : first + size]
+        end = stretch(position[g], due[g], size)
+        atoms[r] = advance(order, first, end, turn_key(seed, g, turn[g]), position[g])
+        position[g] += 1
+
+
+@kernel
+def replay_cursors(
+    seed: np.uint64, start: IntArray, order: AnyArray, position: IntArray, turn: IntArray, due: IntArray
+) -> None:
+    """Bring `order`, unshuffled, to where cursors at `position` in turn `turn` have it."""
+    for g in range(position.shape[0]):
+        first = start[g]
+        size = start[g + 1] - first
+        key = turn_key(seed, g, turn[g])
+        for here in range(min(position[g], size)):
+            advance(order, first, stretch(here, due[g], size), key, here)
+
+
+@kernel
+def mark_waiting(start: IntArray, order: AnyArray, position: IntArray, due: IntArray, marks: AnyArray) -> None:
+    """Mark the points that have waited longest: those due and still to come, or if there are none, all to come."""
+    for g in range(position.shape[0]):
+        end = stretch(position[g], due[g], start[g + 1] - start[g])
+        for i in range(start[g] + position[g], start[g] + end):
+            marks[order[i]] = True
+
+
+@kernel
+def mark_due(start: IntArray, order: AnyArray, due: IntArray, marks: AnyArray) -> None:
+    """Mark the points that the present turns serve first, whether they have come or not."""
+    for g in range(due.shape[0]):
+        for i in range(start[g], start[g] + due[g]):
+            marks[order[i]] = True
+
+
+@kernel
+def due_first(start: IntArray, members: AnyArray, marks: AnyArray, order: AnyArray, due: IntArray) -> None:
+    """Write the members of each group with the marked ones first, and how many those are."""
+    for g in range(due.shape[0]):
+        place = start[g]
+        for marked in (True, False):
+            for i in range(start[g], start[g + 1]):
+                if marks[members[i]] == marked:
+                    order[place] = members[i]
+                    place += 1
+            if marked:
+                due[g] = place - start[g]
