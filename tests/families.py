@@ -165,5 +165,6 @@ LEARNERS = {
     "ogd, fixed step": lambda: OGD(step_size=0.01),
     "leader": lambda: Leader(window=25),
     "neyman": lambda: Neyman([0.2, 0.3, 0.5]),
+    "nested neyman": lambda: Neyman([0.2, 0.3, 0.5], parents=["a", "b", "b"]),
     "fixed": Fixed,
 }

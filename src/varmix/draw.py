@@ -1,30 +1,36 @@
 """Draw: the receipt of a draw."""
 
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeAlias
 
 from varmix.arrays import FloatArray, IntArray
+
+Rows: TypeAlias = Callable[[IntArray], FloatArray]
+"""From groups (m,) to their rows of ratios (m, k)."""
 
 
 class _Fields:
     """The fields of a receipt while it is being written."""
 
-    __slots__ = ("density", "indices", "ratios", "sampler_id", "serial", "weights")
+    __slots__ = ("_ratios", "density", "groups", "indices", "sampler_id", "serial", "weights")
 
     def __init__(
         self,
         indices: IntArray,
         weights: FloatArray,
-        ratios: FloatArray,
+        ratios: FloatArray | Rows,
         density: FloatArray,
         serial: int,
         sampler_id: str,
+        groups: IntArray | None,
     ) -> None:
         self.indices = indices
         self.weights = weights
-        self.ratios = ratios
+        self._ratios = ratios
         self.density = density
         self.serial = serial
         self.sampler_id = sampler_id
+        self.groups = groups
 
 
 class Draw(_Fields):
@@ -42,7 +48,10 @@ class Draw(_Fields):
         Importance weights (m,): multiply the loss or gradient of slot r by `weights[r]` and take the mean.  With
         Horvitz-Thompson reweighting (m, size), one for every point of every set.
     ratios
-        Density ratios q_j(a) = p_j(a) / u(a) of every component, (m, k).
+        Density ratios q_j(a) = p_j(a) / u(a) of every component, (m, k).  Where the groups say all about them they are
+        written when first asked for: of hundreds of groups they are most of the work of a draw.
+    groups
+        The group that each atom was drawn from, (m,), where components are disjoint groups; else None.
     density
         Density ratio d = w.q of the mixture that drew, (m,).
     serial
@@ -62,6 +71,16 @@ class Draw(_Fields):
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"A receipt cannot be changed: {name} is as it was when drawn.")
 
+    @property
+    def ratios(self) -> FloatArray:
+        """Density ratios of every component, (m, k)."""
+        ratios = self._ratios
+        if callable(ratios):
+            ratios = ratios(self.groups)  # type: ignore[arg-type]
+            ratios.setflags(write=False)
+            object.__setattr__(self, "_ratios", ratios)
+        return ratios
+
     def __len__(self) -> int:
         return len(self.indices)
 
@@ -69,25 +88,32 @@ class Draw(_Fields):
         return f"Draw(serial={self.serial}, m={len(self)}, k={self.ratios.shape[1]})"
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return seal, (self.indices, self.weights, self.ratios, self.density, self.serial, self.sampler_id)
+        fields = self.indices, self.weights, self.ratios, self.density, self.serial, self.sampler_id, self.groups
+        return seal, fields
 
 
 def seal(
     indices: IntArray,
     weights: FloatArray,
-    ratios: FloatArray,
+    ratios: FloatArray | Rows,
     density: FloatArray,
     serial: int,
     sampler_id: str,
+    groups: IntArray | None = None,
 ) -> Draw:
     """Make a receipt; the arrays that feedback uses become read-only.
+
+    With `groups`, ratios may be a function of them.  It must give the same rows at any later time.
 
     Writing the fields first and closing the object afterwards takes half the time of a frozen dataclass, which
     matters once per draw.
     """
     indices.setflags(write=False)
-    ratios.setflags(write=False)
     density.setflags(write=False)
-    fields = _Fields(indices, weights, ratios, density, serial, sampler_id)
+    if groups is not None:
+        groups.setflags(write=False)
+    if not callable(ratios):
+        ratios.setflags(write=False)
+    fields = _Fields(indices, weights, ratios, density, serial, sampler_id, groups)
     fields.__class__ = Draw
     return fields  # type: ignore[return-value]

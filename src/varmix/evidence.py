@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, as_floats, as_vector
+from varmix.arrays import FloatArray, IntArray, as_floats, as_vector
 from varmix.draw import Draw
 from varmix.kernels import cost
 
@@ -31,10 +31,13 @@ class Evidence:
     array([-1., -2.])
     """
 
-    __slots__ = ("coefficients", "density", "norms", "ratios")
+    __slots__ = ("_ratios", "_receipt", "coefficients", "density", "groups", "norms")
 
     def __init__(self, ratios: ArrayLike, coefficients: ArrayLike, density: ArrayLike | None = None) -> None:
-        self.ratios: FloatArray = np.ascontiguousarray(as_floats(ratios, "ratios"))
+        self._ratios: FloatArray | None = np.ascontiguousarray(as_floats(ratios, "ratios"))
+        self._receipt: Draw | None = None
+        #: The group of each row, where components are disjoint groups and a draw said so.
+        self.groups: IntArray | None = None
         self.coefficients: FloatArray = np.ascontiguousarray(as_floats(coefficients, "coefficients"))
         m = len(self.ratios) if self.ratios.ndim == 2 else 0
         if m == 0 or self.ratios.shape[1] == 0 or self.coefficients.shape != (m,):
@@ -67,11 +70,19 @@ class Evidence:
         if row >= 0:
             raise ValueError(_complaint(values, density, row))
         evidence = cls.__new__(cls)  # the receipt's arrays need no second check
-        evidence.ratios = draw.ratios
+        evidence._ratios, evidence._receipt, evidence.groups = None, draw, draw.groups
         evidence.coefficients = coefficients
         evidence.density = density
         evidence.norms = values
         return evidence
+
+    @property
+    def ratios(self) -> FloatArray:
+        """The rows q of the atoms, (m, k)."""
+        if self._ratios is None:
+            assert self._receipt is not None
+            self._ratios = self._receipt.ratios
+        return self._ratios
 
     def value(self, w: ArrayLike) -> float:
         """Give f~(w)."""

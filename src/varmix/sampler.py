@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from varmix.allocate import Allocation, assign_batches, stratified
 from varmix.arrays import FloatArray, IntArray, State, as_count, require, restored, same
 from varmix.components.base import Components
-from varmix.draw import Draw, seal
+from varmix.draw import Draw, Rows, seal
 from varmix.evidence import Evidence
-from varmix.kernels.cost import weigh
+from varmix.kernels.cost import weigh, weigh_groups
 from varmix.learners.base import Learner, load_state, save_state
 from varmix.parts import as_inclusive, check_anchor, check_part, check_parts, described
 from varmix.receipts import UsedReceipts
@@ -28,6 +28,22 @@ class Shortcut(Protocol):
         self, mixture: FloatArray, m: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
         """Give atoms, ratios, density and exact weights."""
+        ...
+
+
+@runtime_checkable
+class Disjoint(Protocol):
+    """A family whose lanes are disjoint groups: which one an atom is in says all about its ratios."""
+
+    masses: FloatArray
+
+    @property
+    def rows(self) -> Rows:
+        """From groups to their rows of ratios, the same at any time."""
+        ...
+
+    def draw_atoms(self, lanes: IntArray, uniforms: Uniforms) -> IntArray:
+        """Draw one atom from the lane of each slot."""
         ...
 
 
@@ -81,6 +97,7 @@ class Sampler:
         self._shortcut = None
         if allocate is stratified and isinstance(components, Shortcut):
             self._shortcut = components.draw_stratified
+        self._disjoint = components if isinstance(components, Disjoint) else None
         # Not from `rng`: two samplers with one seed must still refuse each other's receipts.
         self._id = uuid.uuid4().hex
         self._serial = 0
@@ -143,15 +160,22 @@ class Sampler:
         if type(batches) is not int or batches != 1:
             batches = as_count(batches, "batches")
             as_count(m * batches, "m * batches")
-        mixture, allocation = self._learned.mixture, self._allocation
+        mixture, allocation, groups = self._learned.mixture, self._allocation, None
+        ratios: FloatArray | Rows
         mark = self._uniforms.mark()
         try:
             if self._shortcut is not None and batches == 1:
                 atoms, ratios, density, weights = self._shortcut(mixture, m, self._uniforms)
             else:
-                atoms, ratios, allocation = self._draw_by_lanes(mixture, m, batches)
-                density, weights = np.empty(len(atoms)), np.empty(len(atoms))
-                weigh(ratios, mixture, density, weights)
+                shares = self._components.lanes(mixture)
+                lanes, allocation = self._lanes(shares, m, batches)
+                density, weights = np.empty(len(lanes)), np.empty(len(lanes))
+                if self._disjoint is not None:
+                    atoms, ratios, groups = self._disjoint.draw_atoms(lanes, self._uniforms), self._disjoint.rows, lanes
+                    weigh_groups(groups, shares, self._disjoint.masses, density, weights)
+                else:
+                    atoms, ratios = self._drawn(lanes, len(mixture))
+                    weigh(ratios, mixture, density, weights)
             if not self._exact:
                 by_point = self._point_density
                 weights = self._reweight(density if by_point is None else by_point(atoms, mixture))
@@ -160,18 +184,18 @@ class Sampler:
             raise
         self._allocation = allocation
         self._serial += 1
-        return seal(atoms, weights, ratios, density, self._serial - 1, self._id)
+        return seal(atoms, weights, ratios, density, self._serial - 1, self._id, groups)
 
-    def _draw_by_lanes(self, mixture: FloatArray, m: int, batches: int) -> tuple[IntArray, FloatArray, FloatArray]:
-        shares, slots = self._components.lanes(mixture), m * batches
+    def _lanes(self, shares: FloatArray, m: int, batches: int) -> tuple[IntArray, FloatArray]:
         if batches == 1:
-            lanes, allocation = self._allocate.assign(self._allocation, shares, m, self._uniforms)
-        else:
-            lanes, allocation = assign_batches(self._allocate, self._allocation, shares, m, batches, self._uniforms)
+            return self._allocate.assign(self._allocation, shares, m, self._uniforms)
+        return assign_batches(self._allocate, self._allocation, shares, m, batches, self._uniforms)
+
+    def _drawn(self, lanes: IntArray, k: int) -> tuple[IntArray, FloatArray]:
         atoms, ratios = self._components.draw(lanes, self._uniforms)
-        if len(atoms) != slots or ratios.shape != (slots, len(mixture)):
-            self._refuse_drawn(atoms, ratios, slots)
-        return atoms, ratios, allocation
+        if len(atoms) != len(lanes) or ratios.shape != (len(lanes), k):
+            self._refuse_drawn(atoms, ratios, len(lanes))
+        return atoms, ratios
 
     def _refuse_drawn(self, atoms: IntArray, ratios: FloatArray, m: int) -> NoReturn:
         raise ValueError(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers import quadratic_program, random_mixture, random_ratios
-from varmix.kernels.learners import barrier_newton, leader, neyman
+from varmix.kernels.learners import average_groups, barrier_newton, group_of_rows, leader, neyman
 
 BETA, EPS, GAMMA = 0.25, 3.0, 0.1
 
@@ -102,13 +102,16 @@ def test_leader_stays_where_there_is_no_loss():
     np.testing.assert_array_equal(follow(np.ones((4, 3)), np.zeros(4), w), w)
 
 
-def allocate(ratios, norms, masses, state, decay=0.9):
+def allocate(ratios, norms, masses, state, decay=0.9, parents=()):
     mixture, squares, counts = (np.array(part) for part in state)
-    neyman(ratios, norms, masses, state[0], GAMMA, decay, squares, counts, mixture)
+    groups = np.empty(len(ratios), dtype=np.int64)
+    group_of_rows(ratios, groups)
+    average_groups(groups, norms, decay, squares, counts)
+    neyman(squares, counts, masses, np.array(parents, dtype=np.int64), state[0], GAMMA, mixture)
     return mixture, squares, counts
 
 
-def plain_neyman(ratios, norms, masses, state, decay=0.9):
+def plain_neyman(ratios, norms, masses, state, decay=0.9, parents=()):
     """The docstring of Neyman, row by row."""
     mixture, squares, counts = (np.array(part) for part in state)
     for row, norm in zip(ratios, norms, strict=True):
@@ -117,18 +120,27 @@ def plain_neyman(ratios, norms, masses, state, decay=0.9):
         counts[group] = decay * counts[group] + 1.0
     seen = counts > 0
     means = np.divide(squares, counts, out=np.zeros_like(squares), where=seen)
-    means[~seen] = (masses * means)[seen].sum() / masses[seen].sum()
-    wanted = masses * np.sqrt(means)
+    families = np.array(parents) if len(parents) else np.zeros(len(masses), dtype=int)
+    above = np.full(len(masses), (masses * means)[seen].sum() / masses[seen].sum())
+    for parent in set(families[seen].tolist()):
+        heard = seen & (families == parent)
+        above[families == parent] = (masses * means)[heard].sum() / masses[heard].sum()
+    means[~seen] = above[~seen]
+    wanted, inherited = masses * np.sqrt(means), masses * np.sqrt(above)
     if wanted.sum() > 0:
-        mixture = np.append((1 - GAMMA) * wanted / wanted.sum(), GAMMA)
+        share = wanted / wanted.sum()
+        share = (share + inherited / inherited.sum()) / 2 if len(parents) else share
+        mixture = np.append((1 - GAMMA) * share, GAMMA)
     return mixture, squares, counts
 
 
+@pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 @pytest.mark.parametrize(("m", "groups"), [(1, 1), (1, 5), (7, 5), (64, 20)])
-def test_neyman_is_its_definition(m, groups, smoothing):
+def test_neyman_is_its_definition(m, groups, smoothing, nested):
     rng = np.random.default_rng([m, groups])
     masses = rng.dirichlet(np.ones(groups))
+    parents = np.arange(groups) // 3 if nested else ()
     state = np.append((1 - GAMMA) * masses, GAMMA), np.zeros(groups), np.zeros(groups)
     expected = state
     for i in range(30):
@@ -137,7 +149,8 @@ def test_neyman_is_its_definition(m, groups, smoothing):
         rows[np.arange(m), group] = (1 - smoothing) / masses[group] + smoothing
         rows[:, -1] = 1.0
         norms = rng.gamma(0.5, size=m) * (i != 3)
-        state, expected = allocate(rows, norms, masses, state), plain_neyman(rows, norms, masses, expected)
+        state = allocate(rows, norms, masses, state, parents=parents)
+        expected = plain_neyman(rows, norms, masses, expected, parents=parents)
         for mine, theirs in zip(state, expected, strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-14)
 

@@ -126,3 +126,26 @@ def test_weights_are_the_callers_to_scale():
             draw.weights[:] *= factor
             sampler.update(draw, 1.0 + draw.indices)
     assert plain.mixture.tolist() == scaled.mixture.tolist()
+
+
+def test_receipts_of_groups_write_their_ratios_when_asked():
+    labels = np.arange(30) % 3
+    groups = varmix.Groups(labels, smoothing=0.2)
+    sampler = varmix.vrm(groups, rng=0)
+    draw, mixture = sampler.draw(12), sampler.mixture
+    np.testing.assert_array_equal(draw.groups, labels[draw.indices])
+    sampler.update(draw, np.ones(12))
+    np.testing.assert_array_equal(draw.ratios, sampler.components.ratios(draw.indices))
+    np.testing.assert_allclose(draw.density, draw.ratios @ mixture, rtol=1e-14)
+    assert draw.ratios is draw.ratios
+    for array in (draw.ratios, draw.groups):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    again = pickle.loads(pickle.dumps(sampler.draw(4)))
+    np.testing.assert_array_equal(again.groups, labels[again.indices])
+    np.testing.assert_array_equal(again.ratios, sampler.components.ratios(again.indices))
+
+
+def test_receipts_of_other_families_have_no_groups():
+    assert varmix.uniform(5, rng=0).draw(2).groups is None
+    assert varmix.vrm(varmix.Groups([0, 1]), varmix.Groups([1, 0]), rng=0).draw(2).groups is None

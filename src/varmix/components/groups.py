@@ -1,6 +1,7 @@
 """Groups: one component per class, cluster or data source."""
 
 from copy import copy
+from functools import partial
 from typing import Literal, final
 
 import numpy as np
@@ -11,7 +12,7 @@ from varmix.components.base import Components, Family
 from varmix.components.cross import Cross
 from varmix.components.cursors import Cursors
 from varmix.components.labels import encode, smallest
-from varmix.draw import Draw
+from varmix.draw import Draw, Rows
 from varmix.kernels import groups as kernels
 from varmix.spaces import Points
 from varmix.uniforms import Uniforms
@@ -167,23 +168,28 @@ class Groups(Family):
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Draw a point of the group of each lane; the lane says all about its ratios."""
+        return self.draw_atoms(lanes, uniforms), self.rows(lanes)
+
+    def draw_atoms(self, lanes: IntArray, uniforms: Uniforms) -> IntArray:
+        """Draw a point of the group of each lane."""
         m = len(lanes)
-        atoms, rows = np.empty(m, np.int64), np.empty((m, self.k))
+        atoms = np.empty(m, np.int64)
         if not self.replacement:
             self._cursors.draw(self._members, lanes, uniforms, atoms)
         elif self._cumulative is None:
             kernels.draw_members(lanes, uniforms.take(m), self._start, self._members, atoms)
         else:
             kernels.draw_weighted(lanes, uniforms.take(m), self._start, self._members, self._cumulative, atoms)
-        kernels.group_rows(lanes, self._inside, self.smoothing, rows)
-        return atoms, rows
+        return atoms
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """Give the rows of these atoms: they depend on the group alone."""
-        groups = self._codes[as_atoms(atoms, self.space.n)].astype(np.int64)
-        rows = np.empty((len(groups), self.k))
-        kernels.group_rows(groups, self._inside, self.smoothing, rows)
-        return rows
+        return self.rows(self._codes[as_atoms(atoms, self.space.n)].astype(np.int64))
+
+    @property
+    def rows(self) -> Rows:
+        """From groups to their rows of ratios: what never changes, so that a receipt may ask at any time."""
+        return partial(_rows, self._inside, self.smoothing, self.k)
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
         """With refresh, remember the norms; else learn nothing."""
@@ -227,3 +233,9 @@ class Groups(Family):
         if not self.replacement:
             cursors = cursors.loaded(state, members, due)
         self._cross, self._codes, self._members, self._cursors = cross, codes, members, cursors
+
+
+def _rows(inside: FloatArray, outside: float, k: int, groups: IntArray) -> FloatArray:
+    rows = np.empty((len(groups), k))
+    kernels.group_rows(groups, inside, outside, rows)
+    return rows

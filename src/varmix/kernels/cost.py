@@ -2,7 +2,7 @@
 
 import math
 
-from varmix.arrays import FloatArray
+from varmix.arrays import FloatArray, IntArray
 from varmix.kernels.jit import kernel
 
 
@@ -15,6 +15,17 @@ def weigh(ratios: FloatArray, mixture: FloatArray, density: FloatArray, weights:
             total += ratios[r, j] * mixture[j]
         density[r] = total
         weights[r] = 1.0 / total
+
+
+@kernel
+def weigh_groups(
+    groups: IntArray, shares: FloatArray, masses: FloatArray, density: FloatArray, weights: FloatArray
+) -> None:
+    """The same for disjoint groups, whose density is their share of the draws over their mass."""
+    for r in range(groups.shape[0]):
+        g = groups[r]
+        density[r] = shares[g] / masses[g]
+        weights[r] = 1.0 / density[r]
 
 
 @kernel

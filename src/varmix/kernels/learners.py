@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from varmix.arrays import FloatArray
+from varmix.arrays import FloatArray, IntArray
 from varmix.kernels.cost import value_and_gradient
 from varmix.kernels.jit import kernel
 from varmix.kernels.simplex import bounded_step, settle
@@ -111,45 +111,67 @@ def leader(
 
 
 @kernel
+def group_of_rows(ratios: FloatArray, groups: IntArray) -> None:
+    """Write the group of each row: the one with its largest ratio, the anchor aside."""
+    for r in range(ratios.shape[0]):
+        groups[r] = 0
+        for j in range(1, ratios.shape[1] - 1):
+            if ratios[r, j] > ratios[r, groups[r]]:
+                groups[r] = j
+
+
+@kernel
+def average_groups(groups: IntArray, norms: FloatArray, decay: float, squares: FloatArray, counts: FloatArray) -> None:
+    """Add the squared norms of each group, row by row, into sums that are multiplied by `decay` before each."""
+    for r in range(groups.shape[0]):
+        g = groups[r]
+        squares[g] = decay * squares[g] + norms[r] * norms[r]
+        counts[g] = decay * counts[g] + 1.0
+
+
+@kernel
 def neyman(
-    ratios: FloatArray,
-    norms: FloatArray,
-    masses: FloatArray,
-    old: FloatArray,
-    gamma: float,
-    decay: float,
     squares: FloatArray,
     counts: FloatArray,
+    masses: FloatArray,
+    parents: IntArray,
+    old: FloatArray,
+    gamma: float,
     mixture: FloatArray,
 ) -> None:
-    """Average the squared norms of each group, row by row, into `squares` and `counts`; write the mixture they ask for.
+    """Write the mixture that these sums of squared norms ask for.
 
-    A row belongs to the group with its largest ratio.  `decay` multiplies the sums of a group before each of its rows.
+    Without parents (an empty array) a group gets its mass times the root of its mean.  With them, half of that, and
+    half by the mean of its parent.  What was not seen has the mean of its parent, or else of all.
     """
     groups = masses.shape[0]
-    for r in range(ratios.shape[0]):
-        group = 0
-        largest = ratios[r, 0]
-        for j in range(1, groups):
-            if ratios[r, j] > largest:
-                largest = ratios[r, j]
-                group = j
-        squares[group] = decay * squares[group] + norms[r] * norms[r]
-        counts[group] = decay * counts[group] + 1.0
-    heard = 0.0
-    covered = 0.0
+    nested = parents.shape[0] > 0
+    families = parents.max() + 1 if nested else 1
+    heard = np.zeros(families)
+    covered = np.zeros(families)
     for j in range(groups):
         if counts[j] > 0.0:
-            heard += masses[j] * (squares[j] / counts[j])
-            covered += masses[j]
-    total = 0.0
+            parent = parents[j] if nested else 0
+            heard[parent] += masses[j] * (squares[j] / counts[j])
+            covered[parent] += masses[j]
+    overall = heard.sum() / covered.sum()
+    own = 0.0
+    inherited = 0.0
+    above = np.empty(groups if nested else 0)
     for j in range(groups):
-        mean = squares[j] / counts[j] if counts[j] > 0.0 else heard / covered
-        mixture[j] = masses[j] * math.sqrt(mean)
-        total += mixture[j]
-    if not total > 0.0:  # no loss yet, or none in groups with a mass
+        parent = parents[j] if nested else 0
+        mean = heard[parent] / covered[parent] if covered[parent] > 0.0 else overall
+        if nested:
+            above[j] = masses[j] * math.sqrt(mean)
+            inherited += above[j]
+        mixture[j] = masses[j] * math.sqrt(squares[j] / counts[j] if counts[j] > 0.0 else mean)
+        own += mixture[j]
+    if not own > 0.0:  # no loss yet, or none in groups with a mass
         mixture[:] = old
         return
     for j in range(groups):
-        mixture[j] = (1.0 - gamma) * (mixture[j] / total)
+        share = mixture[j] / own
+        if nested:
+            share = 0.5 * share + 0.5 * (above[j] / inherited)
+        mixture[j] = (1.0 - gamma) * share
     mixture[groups] = gamma

@@ -6,10 +6,12 @@ from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, as_count, as_fraction, as_mixture
+from varmix.arrays import FloatArray, as_count, as_fraction, as_mixture, as_vector
 from varmix.evidence import Evidence
 from varmix.kernels import learners as kernels
 from varmix.learners.base import checked
+
+NONE = np.empty(0, dtype=np.int64)
 
 
 class NeymanState(NamedTuple):
@@ -38,6 +40,10 @@ class Neyman:
     `window` draws of each group, so groups that are rarely drawn are judged by few draws.  Groups not seen yet are
     taken to be average.  Rows count alike: give it draws, not a census under a target that varies inside groups.
 
+    Small groups are judged late: one that looks quiet is drawn seldom, and what it hides is found out even later.  With
+    `parents`, the larger groups that they are parts of, half of a share follows the mean of the parent, so that no part
+    is drawn less than half as often as its parent asks for.
+
     Parameters
     ----------
     masses
@@ -46,6 +52,11 @@ class Neyman:
         Share of the uniform component.
     window
         Draws of a group after which old ones are mostly forgotten.
+    prior
+        The mean squared norm that each group is taken to have at first, if something is known; it counts as `window`
+        draws.
+    parents
+        For each group the larger one that it is a part of, by any labels.
 
     Examples
     --------
@@ -56,45 +67,60 @@ class Neyman:
     >>> groups = Groups([0, 1, 1, 1])
     >>> vrm(groups, learner=Neyman(groups)).mixture.round(3).tolist()
     [0.225, 0.675, 0.1]
+    >>> Neyman([0.5, 0.5], prior=[9.0, 1.0]).init(k=3).mixture.round(3).tolist()
+    [0.675, 0.225, 0.1]
     """
 
     masses: ArrayLike | HasMasses
     gamma: float = 0.1
     window: int = 200
+    prior: ArrayLike | None = None
+    parents: ArrayLike | None = None
     needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        masses = self.masses.masses if isinstance(self.masses, HasMasses) else self.masses
-        object.__setattr__(self, "masses", as_mixture(masses, "masses"))
+        masses = as_mixture(self.masses.masses if isinstance(self.masses, HasMasses) else self.masses, "masses")
+        object.__setattr__(self, "masses", masses)
         checked(self, gamma=as_fraction(self.gamma, "gamma"), window=as_count(self.window, "window", least=2))
+        if self.prior is not None:
+            prior = as_vector(self.prior, "prior", len(masses)).copy()
+            if not (np.isfinite(prior).all() and prior.min() >= 0.0):
+                raise ValueError(f"prior must be squared norms, finite and not negative, got {prior.min():.3g}.")
+            object.__setattr__(self, "prior", prior)
+        if self.parents is not None:
+            labels = np.asarray(self.parents)
+            if labels.shape != masses.shape:
+                raise ValueError(
+                    f"parents must be one label for each of the {len(masses)} groups, got shape {labels.shape}."
+                )
+            object.__setattr__(self, "parents", np.unique(labels, return_inverse=True)[1].astype(np.int64))
 
     def init(self, k: int) -> NeymanState:
-        """Start in proportion to the masses."""
+        """Start in proportion to the masses, or as the prior asks for."""
         masses = np.asarray(self.masses)
         if k != len(masses) + 1:
             raise ValueError(
                 f"Neyman needs one mass per group: {len(masses)} masses fit {len(masses) + 1} components "
                 f"(the last is uniform), got {k}."
             )
-        nothing = np.zeros(len(masses))
-        return NeymanState(self._mix(masses), nothing, nothing)
+        even, nothing = np.append((1.0 - self.gamma) * masses, self.gamma), np.zeros(len(masses))
+        if self.prior is None:
+            return NeymanState(even, nothing, nothing)
+        counts = np.full(len(masses), float(self.window))
+        return self._allocated(even, self.window * np.asarray(self.prior), counts)
 
     def step(self, state: NeymanState, evidence: Evidence) -> NeymanState:
         """Average the squared norms group by group, and allocate."""
+        groups = evidence.groups
+        if groups is None:
+            groups = np.empty(len(evidence.norms), dtype=np.int64)
+            kernels.group_of_rows(evidence.ratios, groups)
         squares, counts = state.squares.copy(), state.counts.copy()
-        mixture = np.empty(len(state.mixture))
-        kernels.neyman(
-            evidence.ratios,
-            evidence.norms,
-            np.asarray(self.masses),
-            state.mixture,
-            self.gamma,
-            1.0 - 1.0 / self.window,
-            squares,
-            counts,
-            mixture,
-        )
-        return NeymanState(mixture, squares, counts)
+        kernels.average_groups(groups, evidence.norms, 1.0 - 1.0 / self.window, squares, counts)
+        return self._allocated(state.mixture, squares, counts)
 
-    def _mix(self, allocation: FloatArray) -> FloatArray:
-        return np.append((1.0 - self.gamma) * allocation, self.gamma)
+    def _allocated(self, old: FloatArray, squares: FloatArray, counts: FloatArray) -> NeymanState:
+        mixture = np.empty(len(old))
+        parents = NONE if self.parents is None else np.asarray(self.parents)
+        kernels.neyman(squares, counts, np.asarray(self.masses), parents, old, self.gamma, mixture)
+        return NeymanState(mixture, squares, counts)
