@@ -221,7 +221,15 @@ def as_targets(y: ArrayLike, n: int, loss: str) -> FloatArray:
 
 
 def as_rows(X: ArrayLike | Csr) -> tuple[Rows, tuple[int, int]]:
-    """Give a matrix as kernels take it, and its shape; what is contiguous and floating already is not copied."""
+    """Give a finite matrix as kernels take it, and its shape; what is contiguous and floating already is not copied."""
+    rows, shape = unchecked_rows(X)
+    if not (np.isfinite(rows.dense).all() and np.isfinite(rows.data).all()):
+        raise ValueError("X must be finite. Drop or fill the rows with missing or infinite values.")
+    return rows, shape
+
+
+def unchecked_rows(X: ArrayLike | Csr) -> tuple[Rows, tuple[int, int]]:
+    """Give a matrix as kernels take it, and its shape; whether it is finite must be seen from what comes of it."""
     nothing: AnyArray = np.empty(0, dtype=np.int32)
     if is_sparse(X):
         sparse = cast(Csr, X)
@@ -236,8 +244,6 @@ def as_rows(X: ArrayLike | Csr) -> tuple[Rows, tuple[int, int]]:
         shape = dense.shape
         _check_shape(shape)
         rows = Rows(dense, np.empty(0, dtype=dense.dtype), nothing, nothing)
-    if not (np.isfinite(rows.dense).all() and np.isfinite(rows.data).all()):
-        raise ValueError("X must be finite. Drop or fill the rows with missing or infinite values.")
     return Rows(*map(read_only, rows)), (shape[0], shape[1])
 
 

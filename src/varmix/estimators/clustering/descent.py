@@ -1,0 +1,112 @@
+"""Descent: the steps of minibatch k-means, with any sampler."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix.arrays import AnyArray, as_count
+from varmix.estimators.clustering.passes import as_centers, shift_of
+from varmix.estimators.clustering.seeding import as_costs
+from varmix.kernels import kmeans as kernels
+from varmix.meter import GainMeter
+from varmix.sampler import Sampler
+from varmix.solvers.linear import Csr, unchecked_rows
+from varmix.solvers.loop import check_space
+
+# Batches drawn with one mixture: an eighth of those so far, as there is most to learn at first, up to a number beside
+# which the calls around the compiled steps cost little.
+PART, MOST = 8, 8
+
+
+class Descent:
+    """Minibatch k-means (Sculley, 2010) with importance weights.
+
+    A step assigns the points of a batch to their nearest centres.  With w the importance weight of a point times its
+    sample weight, `counts[c] += sum w` and `c += sum w (x - c) / counts[c]`: every centre is the weighted mean of all
+    that it was ever given.  What the sampler learns from is the sample weight times the distance to the nearest centre,
+    which is the norm of the gradient of k-means' cost in the centres.
+
+    Several steps run in one compiled call, over batches of one receipt, whose feedback is given afterwards.
+
+    Parameters
+    ----------
+    X
+        (n, d) array, or a SciPy CSR matrix; it is not copied.
+    centers
+        (K, d) where to begin.
+    batch
+        Points in a batch.
+    sample_weight
+        (n,) weights of the points.
+
+    Attributes
+    ----------
+    centers
+        (K, d), in the precision of X.
+    counts
+        (K,) sums of weights that every centre was given.
+    meter
+        What sampling gained.
+    steps
+        Steps so far.
+    inertia
+        Weighted mean squared distance of the last batches, as drawn, before their steps; not a number at first.
+    losses
+        The same, for every batch of the last receipt.
+
+    Examples
+    --------
+    >>> import varmix
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2)) + 9.0 * (np.arange(1000) % 2)[:, None]
+    >>> descent = Descent(X, X[:2], batch=50)
+    >>> descent.run(varmix.uniform(1000, rng=0), steps=100)
+    >>> descent.centers.round().tolist(), descent.steps
+    ([[0.0, 0.0], [9.0, 9.0]], 100)
+    """
+
+    def __init__(
+        self, X: ArrayLike | Csr, centers: ArrayLike, *, batch: int, sample_weight: ArrayLike | None = None
+    ) -> None:
+        self._rows, (self._n, d) = unchecked_rows(X)
+        middles = as_centers(centers, self._rows, d)
+        self._shift = shift_of(self._rows, middles)
+        self._centers: AnyArray = middles - self._shift if len(self._shift) else middles.copy()
+        self._costs = as_costs(sample_weight, self._n)
+        self._batch = as_count(batch, "batch")
+        self.counts = np.zeros(len(middles))
+        self.meter = GainMeter()
+        self.steps = 0
+        self.inertia = float("nan")
+        self.losses = np.empty(0)
+
+    @property
+    def centers(self) -> AnyArray:
+        """A copy of the centres as they are now."""
+        return self._centers + self._shift if len(self._shift) else self._centers.copy()
+
+    def run(self, sampler: Sampler, steps: int) -> None:
+        """Take so many steps with the batches that a sampler over `Points(n)` draws."""
+        end = self.steps + as_count(steps, "steps", least=0)
+        check_space(sampler, self._n, "points")
+        while self.steps < end:
+            self.round(sampler, end - self.steps)
+
+    def round(self, sampler: Sampler, most: int) -> None:
+        """Take the steps of one receipt, `most` of them at most, and give its feedback."""
+        count = min(max(self.steps // PART, 1), MOST, most)
+        draw = sampler.draw(self._batch, count)
+        norms, losses = np.empty(len(draw)), np.empty(count)
+        kernels.descend(
+            self._rows,
+            self._shift,
+            self._costs,
+            draw.indices,
+            draw.weights,
+            self._centers,
+            self.counts,
+            norms,
+            losses,
+        )
+        self.steps += count
+        self.losses, self.inertia = losses, float(losses.mean())
+        self.meter.update(draw, norms)
+        sampler.update(draw, norms)
