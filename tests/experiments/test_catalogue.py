@@ -10,6 +10,7 @@ from varmix import datasets
 from varmix.experiments import catalogue, reproduce
 from varmix.experiments.catalogue import Entry
 from varmix.experiments.convex.tasks import TASKS
+from varmix.experiments.kmeans.data import REAL
 from varmix.refusal import Refusal
 
 ROOT = Path(__file__).parents[2]
@@ -41,9 +42,9 @@ def test_without_data_an_experiment_that_was_asked_for_is_refused(nothing):
 
 def test_a_folder_of_data_that_is_none_is_told(monkeypatch):
     monkeypatch.setenv("VARMIX_DATA", "/no/such/folder")
-    assert reproduce.choose(())[1][0].startswith(
-        "convex needs data: VARMIX_DATA is set to /no/such/folder, which is not"
-    )
+    told = reproduce.choose(())[1]
+    assert [line.split()[0] for line in told] == ["kmeans", "convex"]
+    assert all("needs data: VARMIX_DATA is set to /no/such/folder, which is not" in line for line in told)
 
 
 @pytest.mark.parametrize("name", ["california_housing", "w8a"])
@@ -60,6 +61,12 @@ def test_any_one_data_set_is_enough_in_both_modes(nothing, name):
 def test_the_data_of_convex_are_those_of_its_tasks():
     assert set(catalogue.entry("convex").data) == {task.data for task in TASKS.values()}
     assert datasets.SETS[catalogue.entry("convex").data[0]].fetchable
+
+
+def test_an_experiment_that_generates_its_data_runs_without_any(nothing):
+    assert Entry("", data=("w8a",), generates=True).lacking is None
+    assert set(catalogue.entry("kmeans").data) == set(REAL)
+    assert "kmeans" in reproduce.choose(())[0]
 
 
 def test_data_that_nobody_can_fetch_go_into_a_folder(nothing):
