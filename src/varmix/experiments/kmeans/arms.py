@@ -54,6 +54,7 @@ class Start:
 
 def start(X: FloatArray, clusters: int, rng: np.random.Generator, published: Published) -> Start:
     """Seed by k-means++, and keep the distances that it has seen after some of the centres."""
+    plus_plus(X[: 2 * clusters], clusters, 0)  # compiles
     begun = time.thread_time()
     seeding = plus_plus(X, clusters, rng)
     seconds = time.thread_time() - begun

@@ -112,9 +112,9 @@ def _batch(at: Start) -> tuple[FloatArray, int]:
 def seconds(config: Config) -> float:
     """Give about how long it takes; most of it are looks at the test part, and batch k-means."""
     n, d = SETS[config["data"]].shape
-    seeding, look = 4e-9 * n * d * CLUSTERS, 1e-10 * n * (d + 20) * CLUSTERS
+    look = 0.2 * n * CLUSTERS * (1e-9 + 7e-11 * d)
     if config["part"] == "tune":
-        tried = len(config["seedings"]) * config["runs"] * len(BETAS) * len(GAMMAS)
-        return float(len(config["seedings"]) * seeding + tried * (0.06 + look))
+        tried = config["runs"] * len(BETAS) * len(GAMMAS)
+        return float(len(config["seedings"]) * (10 * look + tried * (1.2e-4 * MOMENT_AT + look)))
     walks = len(ARMS) * config["runs"]
-    return float(seeding + 500 * look + walks * (3e-4 * config["last"] + 20 * look))
+    return float(600 * look + walks * (1.3e-4 * config["last"] + 30 * look))
