@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from varmix.benchmarks import bias, core, estimators, sets, solvers
-from varmix.benchmarks.peers import DPPY, SKLEARN, TORCH, Peer
+from varmix.benchmarks import bias, core, estimators, kmeans, sets, solvers
+from varmix.benchmarks.peers import CLUSTERING, DPPY, SKLEARN, TORCH, Peer
 from varmix.refusal import unknown
 
 
@@ -24,6 +24,7 @@ ENTRIES = {
     "bias": Benchmark("Draw-wise bias of the reshuffled mixture", bias.measure),
     "sets": Benchmark("Sets from k-DPPs beside DPPy", sets.measure, (DPPY,)),
     "estimators": Benchmark("The estimators beside scikit-learn's SGD", estimators.measure, (SKLEARN,)),
+    "kmeans": Benchmark("k-means beside scikit-learn's minibatches", kmeans.measure, (CLUSTERING,)),
     "solvers": Benchmark("How fast the solvers converge", solvers.measure),
 }
 

@@ -39,3 +39,4 @@ class Peer:
 TORCH = Peer("torch", "torch.utils.data", "torch")
 DPPY = Peer("dppy", "dppy.finite_dpps", "bench")
 SKLEARN = Peer("scikit-learn", "sklearn.linear_model", "sklearn")
+CLUSTERING = Peer("scikit-learn", "sklearn.cluster", "sklearn")

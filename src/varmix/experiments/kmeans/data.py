@@ -7,6 +7,7 @@ import numpy as np
 
 from varmix import datasets
 from varmix.arrays import FloatArray
+from varmix.datasets.components import whitened
 
 TRAINED = 0.8  # the part of the points to train on
 
@@ -41,12 +42,8 @@ def points(name: str) -> FloatArray:
     """Give the points as they are clustered: features as they come, for mnist ten whitened principal components."""
     if name == GENERATED:
         return _generated(*SETS[name].shape)
-    X = np.ascontiguousarray(datasets.load(name, fetch=False).X, dtype=np.float64)
-    if name == MNIST:
-        from sklearn.decomposition import PCA
-
-        X = np.ascontiguousarray(PCA(SETS[name].shape[1], whiten=True, random_state=0).fit_transform(X))
-    return X
+    X = datasets.load(name, fetch=False).X
+    return whitened(X, SETS[name].shape[1]) if name == MNIST else np.ascontiguousarray(X, dtype=np.float64)
 
 
 def _generated(n: int, d: int) -> FloatArray:

@@ -1,0 +1,207 @@
+"""Minibatch k-means beside scikit-learn's `MiniBatchKMeans`, in the same run, one thread each.
+
+An iteration at the same settings; whole fits until the inertia on held-out points that `MiniBatchKMeans` ends with; and
+what the sampler costs in time and memory.
+"""
+
+import math
+import time
+import tracemalloc
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+import varmix
+from varmix import datasets
+from varmix.arrays import FloatArray
+from varmix.benchmarks.peers import CLUSTERING
+from varmix.benchmarks.timing import Action
+from varmix.datasets.components import whitened
+
+COMPONENTS = 10  # of mnist
+ASKED = {"kdd_bio": 1.5, "chest_accel": 1.5, "mnist": 0.9}  # times faster than the peer to its own inertia, aimed for
+BYTES = 32  # a point beyond X, at most
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured: data sets, rows of each (None for all), clusters, batch, passes, seeds, steps, repeats."""
+
+    sets: tuple[str, ...] = ("kdd_bio", "chest_accel", "mnist")
+    rows: int | None = None
+    clusters: int = 100
+    batch: int = 100
+    seeds: int = 8
+    steps: tuple[int, ...] = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024)
+    repeats: int = 3
+
+
+FULL = Scale()
+
+
+def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
+    """Measure every data set that is at hand."""
+    results: dict[str, object] = {}
+    for name in scale.sets if CLUSTERING.present else ():  # the estimator itself needs it
+        try:
+            X = points(name, scale.rows)
+        except (datasets.DataUnavailable, datasets.DataDamaged) as error:
+            console.print(f"{name} is left out: {error}")
+            continue
+        console.print(f"{name}: n = {len(X):,}, d = {X.shape[1]}, {scale.clusters} clusters")
+        with _one_thread():
+            results[name] = {
+                "an iteration": iteration(console, X, scale),
+                "to the peer's inertia": race(console, X, name, scale),
+                "the sampler": sampler(console, X, scale),
+            }
+    return results
+
+
+def _one_thread() -> Any:  # noqa: ANN401 - a context of threadpoolctl, which has no types
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1)
+
+
+def points(name: str, rows: int | None) -> FloatArray:
+    """Give the points as they come, of mnist the whitened components."""
+    X = datasets.load(name).X[:rows]
+    return whitened(X, COMPONENTS) if name == "mnist" else np.ascontiguousarray(X, dtype=np.float64)
+
+
+def iteration(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
+    """Time a pass over the data in steps of one batch, without what comes before and after, from the same centres."""
+    from sklearn.cluster import MiniBatchKMeans
+
+    from varmix.estimators.clustering import Descent, Seeding, cells, plus_plus
+
+    seeding: Seeding = plus_plus(X, scale.clusters, 0)
+    steps = len(X) // scale.batch
+
+    def fit(passes: int) -> Action:
+        same = {"init": seeding.centers, "batch_size": scale.batch, "random_state": 0, "n_init": 1}
+        endless = {"max_no_improvement": None, "tol": 0.0, "reassignment_ratio": 0.0, "compute_labels": False}
+        return lambda: MiniBatchKMeans(scale.clusters, max_iter=passes, **same, **endless).fit(X)
+
+    def run(made: varmix.Sampler) -> Action:
+        return lambda: Descent(X, seeding.centers, batch=scale.batch).run(made, steps)
+
+    actions = {
+        "one pass": fit(1),
+        "two passes": fit(2),
+        "uniform": run(varmix.uniform(len(X), rng=0)),
+        "cells": run(cells(seeding, rng=0)),
+    }
+    best = _least(actions, scale.repeats)
+    peer = max(best["two passes"] - best["one pass"], 0.0)
+    rows = {"MiniBatchKMeans": peer, "uniform": best["uniform"], "cells": best["cells"]}
+    for name, spent in rows.items():
+        limit = "  limit 1 x" if name == "uniform" else ""
+        beside = f"{spent / peer:6.2f} x MiniBatchKMeans" if peer else ""
+        console.print(f"  {name:<17}{1e6 * spent / steps:7.1f} us an iteration of {scale.batch} {beside}{limit}")
+    return {f"{name} us": 1e6 * spent / steps for name, spent in rows.items()}
+
+
+def _least(actions: Mapping[str, Action], repeats: int) -> dict[str, float]:
+    """Give the least time of every action, in turns, of this thread: other work on the machine would only add to it."""
+    best = dict.fromkeys(actions, math.inf)
+    for repeat in range(repeats + 1):  # the first compiles
+        for name, action in actions.items():
+            begun = time.thread_time()
+            action()
+            if repeat:
+                best[name] = min(best[name], time.thread_time() - begun)
+    return best
+
+
+def race(console: Console, X: FloatArray, name: str, scale: Scale) -> dict[str, float]:
+    """Time whole fits: the peer's with its defaults, and ours with as many steps as its inertia takes.
+
+    Means over seeds, on a fifth of the points that are held out.  Ours get more and more steps until their mean inertia
+    is that of the peer; seeding, checks of the input and labels of all points are in both times.
+    """
+    from sklearn.cluster import MiniBatchKMeans
+
+    from varmix.estimators import MixtureKMeans
+
+    order = np.random.default_rng(0).permutation(len(X))
+    train, held = X[order[len(X) // 5 :]], X[order[: len(X) // 5]]
+
+    def theirs(seed: int) -> Any:  # noqa: ANN401
+        return MiniBatchKMeans(scale.clusters, random_state=seed)
+
+    def ours(seed: int, **more: Any) -> Any:  # noqa: ANN401
+        return MixtureKMeans(scale.clusters, random_state=seed, **more)
+
+    theirs(0).fit(train[: 10 * scale.clusters]), ours(0).fit(train[: 10 * scale.clusters])  # compiles
+    goal, spent = _fits(theirs, train, held, scale)
+    row = {"MiniBatchKMeans s": spent}
+    for steps in scale.steps:
+        inertia, mine = _fits(lambda seed: ours(seed, max_steps=steps, max_no_improvement=None), train, held, scale)  # noqa: B023
+        if inertia <= goal:
+            row |= {"steps": steps, "MixtureKMeans s": mine, "times faster": spent / mine}
+            break
+    inertia, mine = _fits(ours, train, held, scale)
+    row |= {"by default s": mine, "by default, inertia over the peer's": inertia / goal}
+    console.print(_told(row, scale, ASKED.get(name)))
+    return row
+
+
+def _fits(make: Callable[[int], Any], train: FloatArray, held: FloatArray, scale: Scale) -> tuple[float, float]:
+    """Give the mean inertia on held-out points and the mean time of a fit, over seeds; of each the least of some."""
+    from varmix.estimators.clustering import inertia
+
+    ends, times = [], []
+    for seed in range(scale.seeds):
+        spent = []
+        for _ in range(scale.repeats):
+            model, begun = make(seed), time.thread_time()
+            model.fit(train)
+            spent.append(time.thread_time() - begun)
+        ends.append(inertia(held, model.cluster_centers_))
+        times.append(min(spent))
+    return float(np.mean(ends)), float(np.mean(times))
+
+
+def _told(row: dict[str, float], scale: Scale, asked: float | None) -> str:
+    limit = "" if asked is None else f" (aimed for: {asked:g})"
+    reached = (
+        f"in {row['MixtureKMeans s']:.3f} s, {row['times faster']:.2f} times faster{limit}"
+        if "times faster" in row
+        else f"not in {scale.steps[-1]} steps{limit}"
+    )
+    return (
+        f"  MiniBatchKMeans takes {row['MiniBatchKMeans s']:.3f} s; MixtureKMeans has its inertia {reached}; by default "
+        f"it takes {row['by default s']:.3f} s to {row["by default, inertia over the peer's"]:.4f} of it"
+    )
+
+
+def sampler(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
+    """Time the set-up of the sampler from a seeding, and count the bytes that it and the seeding keep for a point."""
+    from varmix.estimators import MixtureKMeans
+    from varmix.estimators.clustering import cells, plus_plus
+
+    seeding = plus_plus(X, scale.clusters, 0)
+    best = _least({"set-up": lambda: cells(seeding, rng=0)}, 3 * scale.repeats)["set-up"]
+    tracemalloc.start()
+    try:
+        seeding = plus_plus(X, scale.clusters, 0)
+        made = cells(seeding, rng=0)
+        kept, _ = tracemalloc.get_traced_memory()
+        del seeding, made
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        MixtureKMeans(scale.clusters, batch_size=scale.batch, max_steps=10, random_state=0).fit(X)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    row = {"set-up ms": 1e3 * best, "kept, bytes a point": kept / len(X), "peak of a fit": (peak - before) / len(X)}
+    console.print(
+        f"  set-up of the sampler {row['set-up ms']:.2f} ms; {row['kept, bytes a point']:.1f} bytes a point with the "
+        f"seeding, {row['peak of a fit']:.1f} at the peak of a fit (limit {BYTES})"
+    )
+    return row
