@@ -14,6 +14,7 @@ except ImportError:
 
 from varmix.estimators.auto import auto, auto_labels
 from varmix.estimators.classifier import MixtureSGDClassifier
+from varmix.estimators.kmeans import MixtureKMeans
 from varmix.estimators.regressor import MixtureSGDRegressor
 
-__all__ = ["MixtureSGDClassifier", "MixtureSGDRegressor", "auto", "auto_labels"]
+__all__ = ["MixtureKMeans", "MixtureSGDClassifier", "MixtureSGDRegressor", "auto", "auto_labels"]

@@ -1,8 +1,6 @@
 """What the classifier and the regressor share: parameters, one run of SGD, and what is kept of it."""
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -70,17 +68,6 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         if self.tol is not None:
             _check_number(self.tol, "tol")
         sampling.check(self.sampling, self.components, self.refresh)
-
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """Leave the model as it was when a call is refused or fails on its way."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _check_rows(self, X: Any, reset: bool, **options: Any) -> Any:  # noqa: ANN401
         return validate_data(

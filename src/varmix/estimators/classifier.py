@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from varmix.arrays import AnyArray, FloatArray
 from varmix.estimators.base import MixtureSGD
+from varmix.estimators.keeping import kept
 
 
 def _has_probabilities(model: "MixtureSGDClassifier") -> bool:
@@ -137,7 +138,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
         """Fit to all epochs."""
         self._check_parameters(partial=False)
-        with self._whole():
+        with kept(self):
             X, targets = self._check_rows(X, reset=True, y=y)
             check_classification_targets(targets)
             costs = self._check_costs(sample_weight, X)
@@ -172,7 +173,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit: all classes there will ever be.")
-        with self._whole():
+        with kept(self):
             X, targets = self._check_rows(X, reset=first, y=y)
             check_classification_targets(targets)
             if classes is not None:

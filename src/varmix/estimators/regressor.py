@@ -8,6 +8,7 @@ from sklearn.base import RegressorMixin
 
 from varmix.arrays import FloatArray
 from varmix.estimators.base import MixtureSGD
+from varmix.estimators.keeping import kept
 
 
 class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
@@ -80,7 +81,7 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
         """Fit to all epochs."""
         self._check_parameters(partial=False)
-        with self._whole():
+        with kept(self):
             X, targets = self._check_rows(X, reset=True, y=y, y_numeric=True)
             costs = self._check_costs(sample_weight, X)
             warm = self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (X.shape[1],)
@@ -94,7 +95,7 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
         """
         self._check_parameters(partial=True)
         first = not hasattr(self, "coef_")
-        with self._whole():
+        with kept(self):
             X, targets = self._check_rows(X, reset=first, y=y, y_numeric=True)
             costs = self._check_costs(sample_weight, X)
             self._fit_one(X, targets, costs, not first, 0.0 if first else self.t_ - 1.0)

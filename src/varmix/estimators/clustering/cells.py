@@ -31,7 +31,7 @@ def cells(
 
     The points of every seed are cut in three by their distance, about the nearest half, the next three eighths and the
     farthest eighth.  How much of a batch each cell gets is Neyman's closed form, which begins with the distances of the
-    seeding and goes on with those that are fed back; half of it is decided for all points of a seed together, because
+    seeding (and one average point in every cell) and goes on with those that are fed back; half of it is decided for all points of a seed together, because
     a single cell is drawn too seldom to be judged by its own draws alone.
 
     Parameters
@@ -72,7 +72,11 @@ def _cut(seeding: Seeding, costs: FloatArray) -> tuple[Groups, FloatArray, IntAr
     kernels.mean_squares(codes, seeding.distances, costs, means)
     groups = Groups(codes, replacement=False)
     kept = groups.labels.astype(np.int64)  # some cells have no points
-    return groups, means[kept], kept // kernels.PARTS
+    sizes = groups.masses * len(codes)
+    # One average point more in every cell.  An outlier that is a seed has no distance, and would hardly be drawn; but
+    # the first other point that its centre is given takes that away, and then no point is farther.
+    prior = (sizes * means[kept] + groups.masses @ means[kept]) / (sizes + 1.0)
+    return groups, prior, kept // kernels.PARTS
 
 
 def _neyman(groups: Groups, gamma: float, prior: FloatArray, parents: IntArray) -> Learner[Any]:

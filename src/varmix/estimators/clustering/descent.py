@@ -3,18 +3,19 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import AnyArray, as_count
+from varmix.arrays import AnyArray, FloatArray, IntArray, as_count
 from varmix.estimators.clustering.passes import as_centers, shift_of
 from varmix.estimators.clustering.seeding import as_costs
 from varmix.kernels import kmeans as kernels
+from varmix.kernels.seeding import unpack
 from varmix.meter import GainMeter
 from varmix.sampler import Sampler
 from varmix.solvers.linear import Csr, unchecked_rows
 from varmix.solvers.loop import check_space
 
-# Batches drawn with one mixture: an eighth of those so far, as there is most to learn at first, up to a number beside
-# which the calls around the compiled steps cost little.
-PART, MOST = 8, 8
+# Batches drawn with one mixture: an eighth of those so far, as there is most to learn at first, and so many draws at
+# most, beside which the calls around the compiled steps cost little.
+PART, MOST = 8, 1024
 
 
 class Descent:
@@ -71,12 +72,13 @@ class Descent:
         self._shift = shift_of(self._rows, middles)
         self._centers: AnyArray = middles - self._shift if len(self._shift) else middles.copy()
         self._costs = as_costs(sample_weight, self._n)
-        self._batch = as_count(batch, "batch")
+        self.batch = as_count(batch, "batch")
         self.counts = np.zeros(len(middles))
         self.meter = GainMeter()
         self.steps = 0
         self.inertia = float("nan")
         self.losses = np.empty(0)
+        self._last = np.empty(0, dtype=np.int64)
 
     @property
     def centers(self) -> AnyArray:
@@ -92,21 +94,41 @@ class Descent:
 
     def round(self, sampler: Sampler, most: int) -> None:
         """Take the steps of one receipt, `most` of them at most, and give its feedback."""
-        count = min(max(self.steps // PART, 1), MOST, most)
-        draw = sampler.draw(self._batch, count)
-        norms, losses = np.empty(len(draw)), np.empty(count)
-        kernels.descend(
-            self._rows,
-            self._shift,
-            self._costs,
-            draw.indices,
-            draw.weights,
-            self._centers,
-            self.counts,
-            norms,
-            losses,
-        )
-        self.steps += count
-        self.losses, self.inertia = losses, float(losses.mean())
+        count = max(min(self.steps // PART, MOST // self.batch, most), 1)
+        draw = sampler.draw(self.batch, count)
+        norms = self.step(draw.indices, draw.weights, count)
         self.meter.update(draw, norms)
         sampler.update(draw, norms)
+
+    def step(self, points: IntArray, weights: FloatArray, count: int = 1) -> FloatArray:
+        """Take `count` steps over consecutive batches of points, with these weights; give the norms of the points.
+
+        Nothing is checked here.
+        """
+        norms, losses = np.empty(len(points)), np.empty(count)
+        data = self._rows, self._shift, self._costs
+        kernels.descend(*data, points, weights, self._centers, self.counts, norms, losses)
+        self.steps += count
+        self.losses, self.inertia = losses, float(losses.mean())
+        self._last = points[-(len(points) // count) :]
+        return norms
+
+    def reassign(self, ratio: float, rng: np.random.Generator) -> int:
+        """Put centres with a count below `ratio` of the largest on points of the last batch; give how many.
+
+        At most half as many as the batch has points, those with the least counts; they then count as much as the least
+        of the others, or they would be the first to be put elsewhere again.  It is the rule of `MiniBatchKMeans`.
+        """
+        low = self.counts < ratio * self.counts.max()
+        most = len(self._last) // 2
+        if low.sum() > most:
+            low[np.argsort(self.counts, kind="stable")[most:]] = False
+        number = int(low.sum())
+        if number:
+            chosen = rng.choice(self._last, number, replace=False)
+            row = np.empty(self._centers.shape[1])
+            for k, i in zip(np.flatnonzero(low), chosen, strict=True):
+                unpack(self._rows, i, row)
+                self._centers[k] = row - self._shift if len(self._shift) else row
+            self.counts[low] = self.counts[~low].min()
+        return number
