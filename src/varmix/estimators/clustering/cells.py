@@ -31,8 +31,8 @@ def cells(
 
     The points of every seed are cut in three by their distance, about the nearest half, the next three eighths and the
     farthest eighth.  How much of a batch each cell gets is Neyman's closed form, which begins with the distances of the
-    seeding (and one average point in every cell) and goes on with those that are fed back; half of it is decided for all points of a seed together, because
-    a single cell is drawn too seldom to be judged by its own draws alone.
+    seeding (and one average point in every cell) and goes on with those that are fed back; half of it is decided for
+    all points of a seed together, because a single cell is drawn too seldom to be judged by its own draws alone.
 
     Parameters
     ----------

@@ -100,13 +100,13 @@ def as_costs(sample_weight: ArrayLike | None, n: int) -> FloatArray:
     return costs
 
 
-def as_distances(squares: FloatArray) -> AnyArray:
-    """Give distances in single precision, or refuse the points that they come from."""
+def as_distances(squares: FloatArray, first: int = 0) -> AnyArray:
+    """Give the distances of the points from `first` on in single precision, or refuse the points."""
     with np.errstate(over="ignore", invalid="ignore"):
         distances = np.sqrt(squares, out=squares).astype(np.float32)
         if not np.isfinite(distances.sum(dtype=np.float64)):
             raise ValueError(
-                f"X must be finite, with distances below 1e38; point {int(np.argmin(np.isfinite(distances)))} is not. "
+                f"X must be finite, with distances below 1e38; point {first + int(np.argmin(np.isfinite(distances)))} is not. "
                 f"Drop or fill missing values, or scale the data down."
             )
     return distances
