@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from varmix.benchmarks import bias, catalogue, core, estimators, processes, sets, solvers
+from varmix.benchmarks import bias, catalogue, core, estimators, kmeans, processes, sets, solvers
 from varmix.benchmarks.peers import DPPY, TORCH
 from varmix.benchmarks.timing import best_of, machine, seconds
 from varmix.datasets import DataUnavailable
@@ -124,6 +124,57 @@ def test_without_a_peer_or_data_the_estimators_are_left_out(console, monkeypatch
     assert printed(console) in ("adult is left out: There is no adult.\n", "")
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
     assert estimators.measure(console, ESTIMATORS) == {}
+
+
+KMEANS = kmeans.Scale(sets=("chest_accel", "mnist"), clusters=5, batch=20, seeds=2, steps=(1, 200), repeats=1)
+
+
+@pytest.fixture
+def clustered(monkeypatch):
+    """Points with long tails, whether the real ones are there or not."""
+    X = np.random.default_rng(0).standard_t(3, size=(500, 12))
+    monkeypatch.setattr("varmix.datasets.load", lambda name: SimpleNamespace(X=X))
+
+
+@pytest.mark.usefixtures("clustered")
+def test_k_means_is_measured_beside_a_peer(console):
+    pytest.importorskip("sklearn")
+    results = kmeans.measure(console, KMEANS)
+    assert list(results) == ["chest_accel", "mnist"]
+    for row in results.values():
+        assert set(row["an iteration"]) == {
+            f"{name} us" for name in ("MiniBatchKMeans", "partial_fit", "uniform", "cells")
+        }
+        assert row["to the peer's inertia"]["by default, of that inertia"] > 0
+        assert row["the sampler"]["kept, bytes a point"] > 0
+        assert all(isfinite(value) for value in numbers(row))
+    assert json.loads(json.dumps(results, allow_nan=False)) == results
+    assert "n = 500, d = 10" in printed(console)  # components of mnist
+    assert "limit 1 x" in printed(console)
+
+
+@pytest.mark.parametrize(("steps", "told"), [((200,), "after 200 steps"), ((), "not in as many steps")])
+def test_a_race_ends_when_the_peers_inertia_is_reached_or_says_that_it_is_not(console, monkeypatch, steps, told):
+    pytest.importorskip("sklearn")
+    ends = iter([(1.0, 2.0), (0.9, 0.5), (0.95, 1.0)] if steps else [(1.0, 2.0), (0.95, 1.0)])
+    monkeypatch.setattr(kmeans, "_fits", lambda *arguments: next(ends))
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    scale = kmeans.Scale(clusters=3, batch=10, steps=steps)
+    row = kmeans.race(console, X, "kdd_bio", scale)
+    assert row.get("times faster") == (4.0 if steps else None)
+    assert told in printed(console)
+    assert "aimed for: 1.5" in printed(console)
+
+
+def test_without_a_peer_or_data_k_means_is_left_out(console, monkeypatch):
+    def missing(name):
+        raise DataUnavailable(f"There is no {name}.")
+
+    monkeypatch.setattr("varmix.datasets.load", missing)
+    assert kmeans.measure(console, KMEANS) == {}
+    assert printed(console).splitlines()[:1] in (["chest_accel is left out: There is no chest_accel."], [])
+    monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
+    assert kmeans.measure(console, KMEANS) == {}
 
 
 def test_the_bias_is_measured_the_same_each_time(console):
