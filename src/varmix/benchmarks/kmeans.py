@@ -157,7 +157,7 @@ def race(console: Console, X: FloatArray, name: str, scale: Scale) -> dict[str, 
             break
     inertia, mine = _fits(ours, train, held, scale)
     row |= {"by default s": mine, "by default, of that inertia": inertia / goal}
-    console.print(_told(row, scale, ASKED.get(name)))
+    console.print(_told(row, ASKED.get(name)))
     return row
 
 
@@ -177,41 +177,47 @@ def _fits(make: Callable[[int], Any], train: FloatArray, held: FloatArray, scale
     return float(np.mean(ends)), float(np.mean(times))
 
 
-def _told(row: dict[str, float], scale: Scale, asked: float | None) -> str:
+def _told(row: dict[str, float], asked: float | None) -> str:
     limit = "" if asked is None else f" (aimed for: {asked:g})"
-    reached = (
-        f"after {row['steps']:.0f} steps, {row['MixtureKMeans s']:.3f} s in all, {row['times faster']:.2f} times faster{limit}"
-        if "times faster" in row
-        else f"not in as many steps as were tried{limit}"
-    )
+    reached = "not in as many steps as were tried"
+    if "times faster" in row:
+        faster, spent = row["times faster"], row["MixtureKMeans s"]
+        reached = f"after {row['steps']:.0f} steps, {spent:.3f} s in all, {faster:.2f} times faster"
     return (
-        f"  MiniBatchKMeans takes {row['MiniBatchKMeans s']:.3f} s; MixtureKMeans has its inertia {reached}; by default "
-        f"it takes {row['by default s']:.3f} s to {row['by default, of that inertia']:.4f} of it"
+        f"  MiniBatchKMeans takes {row['MiniBatchKMeans s']:.3f} s; MixtureKMeans has its inertia {reached}{limit}; by "
+        f"default it takes {row['by default s']:.3f} s to {row['by default, of that inertia']:.4f} of it"
     )
 
 
 def sampler(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
-    """Time the set-up of the sampler from a seeding, and count the bytes that it and the seeding keep for a point."""
-    from varmix.estimators import MixtureKMeans
+    """Time the set-up of the sampler from a seeding, and count the bytes of a point that it and a whole fit need."""
     from varmix.estimators.clustering import cells, plus_plus
 
     seeding = plus_plus(X, scale.clusters, 0)
     best = _least({"set-up": lambda: cells(seeding, rng=0)}, 3 * scale.repeats)["set-up"]
+    kept, peak = (number / len(X) for number in _memory(X, scale))
+    console.print(
+        f"  set-up of the sampler {1e3 * best:.2f} ms; {kept:.1f} bytes a point with the seeding, {peak:.1f} at the peak "
+        f"of a fit (limit {BYTES})"
+    )
+    return {"set-up ms": 1e3 * best, "kept, bytes a point": kept, "peak of a fit, bytes a point": peak}
+
+
+def _memory(X: FloatArray, scale: Scale) -> tuple[int, int]:
+    """Give the bytes that a seeding and its sampler keep, and that a fit has at most, beyond X."""
+    from varmix.estimators import MixtureKMeans
+    from varmix.estimators.clustering import cells, plus_plus
+
     tracemalloc.start()
     try:
         seeding = plus_plus(X, scale.clusters, 0)
-        made = cells(seeding, rng=0)
+        both = seeding, cells(seeding, rng=0)
         kept, _ = tracemalloc.get_traced_memory()
-        del seeding, made
-        tracemalloc.reset_peak()
+        del seeding, both
         before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
         MixtureKMeans(scale.clusters, batch_size=scale.batch, max_steps=10, random_state=0).fit(X)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    row = {"set-up ms": 1e3 * best, "kept, bytes a point": kept / len(X), "peak of a fit": (peak - before) / len(X)}
-    console.print(
-        f"  set-up of the sampler {row['set-up ms']:.2f} ms; {row['kept, bytes a point']:.1f} bytes a point with the "
-        f"seeding, {row['peak of a fit']:.1f} at the peak of a fit (limit {BYTES})"
-    )
-    return row
+    return kept, peak - before
