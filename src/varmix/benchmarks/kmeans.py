@@ -35,7 +35,7 @@ class Scale:
     clusters: int = 100
     batch: int = 100
     seeds: int = 8
-    steps: tuple[int, ...] = (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024)
+    steps: tuple[int, ...] = (1, 2, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512, 724, 1024)
     repeats: int = 3
 
 
@@ -197,8 +197,8 @@ def sampler(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
     best = _least({"set-up": lambda: cells(seeding, rng=0)}, 3 * scale.repeats)["set-up"]
     kept, peak = (number / len(X) for number in _memory(X, scale))
     console.print(
-        f"  set-up of the sampler {1e3 * best:.2f} ms; {kept:.1f} bytes a point with the seeding, {peak:.1f} at the peak "
-        f"of a fit (limit {BYTES})"
+        f"  set-up of the sampler {1e3 * best:.2f} ms; {kept:.1f} bytes a point with the seeding, {peak:.1f} at the "
+        f"peak of a fit (limit {BYTES})"
     )
     return {"set-up ms": 1e3 * best, "kept, bytes a point": kept, "peak of a fit, bytes a point": peak}
 
