@@ -58,7 +58,7 @@ def test_the_baseline_is_both_arms_of_uniform_draws_and_chance_is_one_beside_the
     assert table.below(KDD, AGAIN, 100).value < -19
     assert table.below(KDD, VRB, 100) is None
     assert table.below(KDD, CELLS, 7) is None
-    assert table.error(KDD, CELLS, 7) is None
+    assert table.error(KDD, [CELLS], 7) is None
 
 
 def test_intervals_are_over_seedings_and_not_over_runs():

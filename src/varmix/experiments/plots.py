@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from varmix.experiments.findings import Picture
 from varmix.experiments.statistics import band
@@ -53,6 +55,13 @@ def lines(axes: Axes, x: Sequence[float], rows: Sequence[Sequence[float]], name:
     axes.plot(x, middle, color=color, linestyle=dash, label=name)
     if len(rows) > 1:
         axes.fill_between(np.asarray(x, float), low, high, color=color, alpha=0.15, linewidth=0)
+
+
+def plain(axis: Axis) -> None:
+    """Write 0.2 and 5 on a logarithmic axis, and no powers of ten that run into one another."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:

@@ -11,7 +11,6 @@ from varmix.meter import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 MARKERS = "osD^vP"
@@ -19,7 +18,7 @@ MARKERS = "osD^vP"
 
 def figure(table: Table) -> "Figure":
     """Draw relative excess by task and by arm, and what the meter said."""
-    from varmix.experiments.plots import panels
+    from varmix.experiments.plots import panels, plain
 
     drawn, (left, middle, right) = panels(3, width=4.2, height=3.8)
     arms = [arm for arm in (MIXTURE, CROSS, CROSS_NEYMAN) if arm in table.arms]
@@ -37,7 +36,7 @@ def figure(table: Table) -> "Figure":
         panel.axvline(1.0, color="black", linewidth=0.8)
     _scatter(right, table)
     for axis in (left.xaxis, middle.xaxis, right.xaxis, right.yaxis):
-        _plain(axis)
+        plain(axis)
     return drawn
 
 
@@ -45,15 +44,6 @@ def _named(table: Table, arm: str, tasks: list[str]) -> str:
     """Say so where the mean of an arm is over fewer tasks than those beside it."""
     ran = sum(table.relative(task, 32, arm) is not None for task in tasks)
     return arm if ran == len(tasks) else f"{arm} (of {ran})"
-
-
-def _plain(axis: "Axis") -> None:
-    """Write 0.2 and 5 on a logarithmic axis, and no powers of ten that run into one another."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def _dots(panel: "Axes", places: list[float], ratios: list[Interval | None], index: int, name: str = "") -> None:

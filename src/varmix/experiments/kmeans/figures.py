@@ -27,18 +27,22 @@ def figure(table: Table, against: Against) -> "Figure":
         panel.set(title=name, xscale="log", xlabel=_label(against), ylabel="relative error, %")
         _frame(panel)
     if table.sets:
-        axes[0].legend(loc="upper right", fontsize=7)
+        axes[0].legend(loc="lower left", fontsize=7)
     return drawn
 
 
 def _frame(panel: "Axes") -> None:
     """Show the means whole, and of the bands what fits; a logarithm where all means are positive."""
+    from varmix.experiments.plots import plain
+
     heights = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in panel.get_lines()] or [np.ones(1)])
     low, high = float(heights.min()), float(heights.max())
     if low > 0:
         panel.set(yscale="log", ylim=(low / 1.5, high * 1.5))
+        plain(panel.yaxis)
     else:
         panel.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+    plain(panel.xaxis)
 
 
 def _label(against: Against) -> str:

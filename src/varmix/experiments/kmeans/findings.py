@@ -215,11 +215,8 @@ def _errors(table: Table) -> Claim:
 
 
 def _beside(table: Table, name: str, mark: int) -> str | None:
-    below, mine, theirs = (
-        table.below(name, CELLS, mark),
-        table.error(name, CELLS, mark),
-        table.error(name, UNIFORM, mark),
-    )
+    below = table.below(name, CELLS, mark)
+    mine, theirs = table.error(name, [CELLS], mark), table.error(name, BASELINES, mark)
     if below is None or mine is None or theirs is None:
         return None
     return f"{below} ({mine.value:.3g} % for {theirs.value:.3g} %)"

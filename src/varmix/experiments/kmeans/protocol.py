@@ -20,6 +20,7 @@ CLUSTERS = 100
 SEEDINGS, RUNS = {"quick": 2, "full": 10}, {"quick": 2, "full": 10}
 LAST = {"quick": 500, "full": MARKS[-1]}
 TUNING = {"quick": (900,), "full": (900, 901, 902)}  # seedings, of which none is shown
+TRIES = {"quick": 2, "full": 5}  # runs from each of these
 BETAS, GAMMAS = (0.01, 0.1, 1.0, 10.0), (0.01, 0.1, 0.3)
 RECORDED = ("errors", "seconds", "moment", "ideal", "gain")
 ASSUMED = Published(beta=1.0, gamma=0.1)  # before anything is tuned, to tell how long it will take
@@ -28,7 +29,7 @@ ASSUMED = Published(beta=1.0, gamma=0.1)  # before anything is tuned, to tell ho
 def plan(mode: Mode) -> list[Config]:
     """One search for beta and gamma per set; in quick mode of the smallest set only."""
     sets = at_hand() if mode == "full" else [smallest()]
-    return [{"part": "tune", "data": name, "seedings": list(TUNING[mode]), "runs": 3} for name in sets]
+    return [{"part": "tune", "data": name, "seedings": list(TUNING[mode]), "runs": TRIES[mode]} for name in sets]
 
 
 def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
@@ -117,4 +118,4 @@ def seconds(config: Config) -> float:
         tried = config["runs"] * len(BETAS) * len(GAMMAS)
         return float(len(config["seedings"]) * (10 * look + tried * (1.2e-4 * MOMENT_AT + look)))
     walks = len(ARMS) * config["runs"]
-    return float(600 * look + walks * (1.3e-4 * config["last"] + 30 * look))
+    return float(800 * look + walks * (1.3e-4 * config["last"] + 40 * look))

@@ -64,11 +64,11 @@ class Table:
             return None
         return mean([100 * float(b[at] - a[at]) for a, b in zip(mine, theirs, strict=True)])
 
-    def error(self, name: str, arm: str, mark: int) -> Interval | None:
-        """Give the relative error in percent after so many steps."""
+    def error(self, name: str, arms: Sequence[str], mark: int) -> Interval | None:
+        """Give the relative error of these arms together, in percent, after so many steps."""
         if mark not in self.marks:
             return None
-        curves = self.means(name, [arm], "errors")
+        curves = self.means(name, arms, "errors")
         return mean([100 * float(curve[self.marks.index(mark)]) for curve in curves]) if curves else None
 
     def moment(self, name: str, arm: str, what: Recorded = "moment") -> Interval | None:
