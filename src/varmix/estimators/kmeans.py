@@ -1,5 +1,6 @@
 """MixtureKMeans: minibatch k-means that samples where it matters."""
 
+import sys
 from typing import Any, Self
 
 import numpy as np
@@ -10,18 +11,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from varmix.allocate import Allocation
-from varmix.arrays import AnyArray, FloatArray, as_count, as_number
-from varmix.estimators.clustering.choice import Choice
+from varmix.arrays import AnyArray, FloatArray
 from varmix.estimators.clustering.descent import Descent
-from varmix.estimators.clustering.initial import Initial
+from varmix.estimators.clustering.fitting import Reassigning, run_until
+from varmix.estimators.clustering.parameters import checked
 from varmix.estimators.clustering.passes import assigned
-from varmix.estimators.clustering.seeding import Seeding
 from varmix.estimators.clustering.stopping import Stopping, mean_variance
 from varmix.estimators.clustering.threads import one_thread
 from varmix.estimators.keeping import kept
 from varmix.learners import Learner
 
-EVERY = 10  # points a cluster between two looks for centres that have too few
+PRECISIONS = (np.float64, np.float32)
 
 
 class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -68,7 +68,7 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     reassignment_ratio
         Centres that were given less than this part of what the largest was given are put on points of the batch.
         `MiniBatchKMeans` has 0.01; 0 never does it, because small clusters of far points are what lowers the inertia
-        most (of 0.01 it was left four times as high where there are outliers), and k-means++ leaves no other small ones.
+        most (with 0.01 it stayed four times as high where there are outliers).
     random_state
         Seed, `RandomState` or None.
     verbose
@@ -100,6 +100,8 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     >>> bool((model.predict(X) == model.labels_).all())
     True
     """
+
+    cluster_centers_: AnyArray
 
     def __init__(
         self,
@@ -140,75 +142,48 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
         """Find the clusters of the rows of X; y is ignored."""
-        initial, choice = self._checked()
+        initial, choice = checked(self)
         with kept(self), one_thread():
             X = self._rows(X, reset=True)
             costs = self._costs(sample_weight, X)
-            self._check_enough(X)
-            random_state = check_random_state(self.random_state)
-            start = initial.centers(X, costs, random_state)
-            rng = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
-            sampler = choice.sampler(X, start, costs, rng)
             n, batch = X.shape[0], min(self.batch_size, X.shape[0])
-            descent = Descent(
-                X, start.centers if isinstance(start, Seeding) else start, batch=batch, sample_weight=costs
-            )
-            stopping = Stopping(2.0 * batch / (n + 1), self._tolerance(X), self.max_no_improvement)
-            steps = max(self.max_iter * n // batch, 1)
-            self._run(descent, sampler, stopping, steps if self.max_steps is None else min(steps, self.max_steps), rng)
+            self._check_enough(n)
+            random_state = check_random_state(self.random_state)
+            centers, seeding = initial.begin(X, costs, random_state)
+            rng = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
+            sampler = choice.sampler(X, centers, seeding, costs, rng)
+            descent = Descent(X, centers, batch=batch, sample_weight=costs)
+            steps = min(self.max_iter * n // batch, self.max_steps or sys.maxsize)
+            tolerance = self.tol * mean_variance(X) if self.tol else 0.0
+            stopping = Stopping(2.0 * batch / (n + 1), tolerance, self.max_no_improvement)
+            reassigning = Reassigning(self.reassignment_ratio, rng, verbose=self.verbose)
+            run_until(descent, sampler, steps, stopping, reassigning, self.verbose)
             self.n_steps_ = descent.steps
             self.n_iter_ = -(-descent.steps * batch // n)
             self.mixture_, self.gain_ = sampler.mixture, descent.meter.gain
+            self._random_state, self._since = random_state, reassigning.since
             self._keep(descent, X, costs)
         return self
 
-    def _run(self, descent: Descent, sampler: Any, stopping: Stopping, steps: int, rng: np.random.Generator) -> None:  # noqa: ANN401
-        """Take steps until it stops, with a look for empty clusters now and then."""
-        since = 0
-        while descent.steps < steps:
-            before = descent.centers if stopping.tolerance > 0.0 else None
-            descent.round(sampler, steps - descent.steps if before is None else 1)
-            moved = np.inf if before is None else float(((descent.centers - before) ** 2).sum())
-            since = self._reassign(descent, since, rng)
-            if self.verbose:
-                print(f"Minibatch step {descent.steps}/{steps}: mean batch inertia: {descent.inertia:.6g}")
-            if stopping.see(descent.losses, moved):
-                if self.verbose:
-                    print(f"Converged at step {descent.steps}/{steps}")
-                break
-
-    def _reassign(self, descent: Descent, since: int, rng: np.random.Generator) -> int:
-        """Move centres that have too few points, where it is time; give the number of points seen since then."""
-        since += len(descent.losses) * descent.batch
-        if self.reassignment_ratio == 0.0 or (since < EVERY * self.n_clusters and descent.counts.min() > 0.0):
-            return since
-        number = descent.reassign(self.reassignment_ratio, rng)
-        if self.verbose and number:
-            print(f"Reassigning {number} cluster centers.")
-        return 0
-
     def partial_fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
         """Take one step with all rows of X as the batch; y is ignored.  The first call begins with centres from X."""
-        initial, _ = self._checked()
+        initial, _ = checked(self)
         first = not hasattr(self, "cluster_centers_")
         with kept(self), one_thread():
-            X = self._rows(X, reset=first)
+            X = self._rows(X, first, PRECISIONS if first else self.cluster_centers_.dtype)
             costs = self._costs(sample_weight, X)
-            if first or not hasattr(self, "_random_state"):
-                self._random_state = check_random_state(self.random_state)
             if first:
-                self._check_enough(X)
-                start = initial.centers(X, costs, self._random_state)
-                centers, counts, self._since = start.centers if isinstance(start, Seeding) else start, None, 0
-            else:
-                centers, counts = self.cluster_centers_, self._counts
-            descent = Descent(X, centers, batch=X.shape[0], sample_weight=costs)
-            if counts is not None:
-                descent.counts += counts
+                self._check_enough(X.shape[0])
+                self._random_state = check_random_state(self.random_state)
+                self.n_steps_, self._since, self._counts = 0, 0, np.zeros(self.n_clusters)
+                self.cluster_centers_, _ = initial.begin(X, costs, self._random_state)
+            descent = Descent(X, self.cluster_centers_, batch=X.shape[0], sample_weight=costs)
+            descent.counts += self._counts
             descent.step(np.arange(X.shape[0]), np.ones(X.shape[0]))
             rng = np.random.default_rng(self._random_state.randint(2**31 - 1, size=4))
-            self._since = self._reassign(descent, getattr(self, "_since", 0), rng)
-            self.n_steps_ = getattr(self, "n_steps_", 0) + 1
+            reassigning = Reassigning(self.reassignment_ratio, rng, self._since, self.verbose)
+            reassigning.look(descent)
+            self.n_steps_, self._since = self.n_steps_ + 1, reassigning.since
             self._keep(descent, X, costs)
         return self
 
@@ -242,29 +217,8 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         with one_thread():
             return -assigned(X, self.cluster_centers_, self._costs(sample_weight, X))[1]
 
-    def _checked(self) -> tuple[Initial, Choice]:
-        """Refuse parameters that mean nothing, before any work is done."""
-        for name in ("n_clusters", "batch_size", "max_iter"):
-            as_count(getattr(self, name), name)
-        for name, least in (("max_steps", 1), ("init_size", 1), ("max_no_improvement", 0)):
-            if getattr(self, name) is not None:
-                as_count(getattr(self, name), name, least=least)
-        for name in ("tol", "reassignment_ratio"):
-            if not 0.0 <= as_number(getattr(self, name), name) < np.inf:
-                raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(self, name)!r}.")
-        if not isinstance(self.n_init, str):
-            as_count(self.n_init, "n_init")
-        initial = Initial(self.n_clusters, self.init, self.n_init, self.init_size, self.batch_size, self.verbose)
-        choice = Choice(self.components, self.gamma, self.learner, self.allocate)
-        initial.check()
-        choice.check()
-        return initial, choice
-
-    def _rows(self, X: Any, reset: bool) -> Any:  # noqa: ANN401
-        precision = [np.float64, np.float32] if reset else self.cluster_centers_.dtype
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=precision, order="C", accept_large_sparse=True, reset=reset
-        )
+    def _rows(self, X: Any, reset: bool, precision: Any = PRECISIONS) -> Any:  # noqa: ANN401
+        return validate_data(self, X, accept_sparse="csr", dtype=precision, order="C", reset=reset)
 
     def _costs(self, sample_weight: ArrayLike | None, X: Any) -> FloatArray | None:  # noqa: ANN401
         if sample_weight is None:
@@ -274,12 +228,9 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             raise ValueError("Sample weights must contain at least one non-zero number: all points weigh nothing.")
         return costs
 
-    def _check_enough(self, X: Any) -> None:  # noqa: ANN401
-        if X.shape[0] < self.n_clusters:
-            raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}.")
-
-    def _tolerance(self, X: Any) -> float:  # noqa: ANN401
-        return float(self.tol) * mean_variance(X) if self.tol else 0.0
+    def _check_enough(self, n: int) -> None:
+        if n < self.n_clusters:
+            raise ValueError(f"n_samples={n} should be >= n_clusters={self.n_clusters}.")
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
         tags = super().__sklearn_tags__()

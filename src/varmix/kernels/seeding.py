@@ -4,16 +4,17 @@ import numpy as np
 
 from varmix.arrays import AnyArray, FloatArray
 from varmix.kernels.jit import kernel
+from varmix.kernels.kmeans import read_tile, score_tile, square, squared_length, tile_size
 from varmix.kernels.rows import Rows
 
 BLOCK = 1024  # points whose costs are added up together, so that a draw looks through few sums
 
 
 @kernel
-def distance_to(rows: Rows, i: int, c: FloatArray, square: float) -> float:
-    """Give |x_i - c|^2 in four sums; `square` is |c|^2, which a sparse row needs."""
+def distance_to(rows: Rows, i: int, c: FloatArray, length: float) -> float:
+    """Give |x_i - c|^2 in four sums; `length` is |c|^2, which a sparse row needs."""
     if rows.indptr.shape[0]:
-        total = square
+        total = length
         for p in range(rows.indptr[i], rows.indptr[i + 1]):
             total += rows.data[p] * (rows.data[p] - 2.0 * c[rows.indices[p]])
         return max(total, 0.0)
@@ -72,17 +73,48 @@ def pick(costs: FloatArray, squares: FloatArray, totals: FloatArray, u: float) -
 
 
 @kernel
-def potential(
-    rows: Rows, costs: FloatArray, c: FloatArray, gaps: FloatArray, labels: AnyArray, squares: FloatArray
-) -> float:
-    """Give the sum of cost times squared distance that there would be with `c` as one more centre."""
-    total, square = 0.0, np.dot(c, c)
-    for i in range(squares.shape[0]):
-        s = squares[i]
-        if gaps[labels[i]] < 4.0 * s:
-            s = min(s, distance_to(rows, i, c, square))
-        total += (costs[i] if costs.shape[0] else 1.0) * s
-    return total
+def measure(rows: Rows, shift: FloatArray, lengths: FloatArray) -> None:
+    """Write the squared length of every row, less the shift where it is dense."""
+    for i in range(lengths.shape[0]):
+        lengths[i] = squared_length(rows, i) if rows.indptr.shape[0] else distance_to(rows, i, shift, 0.0)
+
+
+@kernel
+def potentials(
+    rows: Rows,
+    shift: FloatArray,
+    lengths: FloatArray,
+    costs: FloatArray,
+    candidates: FloatArray,
+    squares: FloatArray,
+    left: FloatArray,
+) -> None:
+    """Write the sum of cost times squared distance that there would be with each candidate as one more centre.
+
+    All candidates are compared with a tile of rows by one matrix product; what it cancels changes no choice that
+    matters.
+    """
+    trials, d = candidates.shape
+    n = squares.shape[0]
+    tile = tile_size(n)
+    sparse = rows.indptr.shape[0] > 0
+    near, block, scores = np.empty((trials, d)), np.zeros((0 if sparse else tile, d)), np.empty((trials, tile))
+    for t in range(trials):
+        for j in range(d):
+            near[t, j] = candidates[t, j] - (0.0 if sparse else shift[j])
+    left[:] = 0.0
+    for first in range(0, n, tile):
+        points = np.arange(first, min(first + tile, n))
+        if not sparse:
+            read_tile(rows, shift, points, block)
+        score_tile(rows, points, near, block, scores)
+        for t in range(trials):
+            length, total = square(near[t]), 0.0
+            for r in range(points.shape[0]):
+                i = first + r
+                s = min(max(length + lengths[i] - 2.0 * scores[t, r], 0.0), squares[i])
+                total += costs[i] * s if costs.shape[0] else s
+            left[t] += total
 
 
 @kernel
@@ -101,12 +133,12 @@ def absorb(
     A point whose centre is at least twice as far from the new one as from the point stays where it is, by the triangle
     inequality: its row is not even read.  `gaps` are the squared distances of the new centre to the earlier ones.
     """
-    square = np.dot(c, c)
+    length = np.dot(c, c)
     for block in range(totals.shape[0]):
         total = 0.0
         for i in range(block * BLOCK, min((block + 1) * BLOCK, squares.shape[0])):
             if gaps[labels[i]] < 4.0 * squares[i]:
-                s = distance_to(rows, i, c, square)
+                s = distance_to(rows, i, c, length)
                 if s < squares[i]:
                     squares[i] = s
                     labels[i] = k
@@ -122,23 +154,23 @@ def plus_plus(
 
     Row k of `uniforms` has one for every candidate that is tried for centre k; the one that leaves the least is taken.
     """
-    n = squares.shape[0]
+    n, d = squares.shape[0], centers.shape[1]
     totals, gaps = np.zeros((n + BLOCK - 1) // BLOCK), np.zeros(centers.shape[0])
     squares[:] = np.inf
     labels[:] = 0
-    candidate = np.empty(centers.shape[1])
+    trials = uniforms.shape[1]
+    candidates, left, lengths = np.empty((trials, d)), np.empty(trials), np.empty(n if trials > 1 else 0)
     for k in range(centers.shape[0]):
-        least = np.inf
-        for trial in range(uniforms.shape[1] if k else 1):
-            i = pick(costs, squares, totals, uniforms[k, trial])
-            unpack(rows, i, candidate)
-            if uniforms.shape[1] > 1 and k:
-                separate(centers[:k], candidate, gaps)
-                left = potential(rows, costs, candidate, gaps, labels, squares)
-                if not left < least:
-                    continue
-                least = left
-            centers[k] = candidate
+        tried = trials if k else 1
+        for t in range(tried):
+            unpack(rows, pick(costs, squares, totals, uniforms[k, t]), candidates[t])
+        if tried > 1:
+            if k == 1:
+                measure(rows, centers[0], lengths)
+            potentials(rows, centers[0], lengths, costs, candidates, squares, left)
+            centers[k] = candidates[np.argmin(left)]
+        else:
+            centers[k] = candidates[0]
         separate(centers[:k], centers[k], gaps)
         absorb(rows, costs, centers[k], k, gaps, labels, squares, totals)
 

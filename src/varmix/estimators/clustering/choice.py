@@ -17,6 +17,7 @@ from varmix.learners import Learner
 from varmix.literature import vrb
 from varmix.refusal import unknown
 from varmix.sampler import Sampler
+from varmix.solvers.loop import check_space
 
 MIXTURES, OTHERS = ("seeding", "distances"), ("uniform", "shuffle", "vrb")
 CENTERS = 10  # random ones, whose distances are the components of section 6.4
@@ -51,21 +52,28 @@ class Choice:
         given = {"gamma": self.gamma, "learner": self.learner, "allocate": self.allocate}
         return {name: value for name, value in given.items() if value is not None}
 
-    def sampler(self, X: Any, start: AnyArray | Seeding, costs: FloatArray | None, rng: np.random.Generator) -> Sampler:  # noqa: ANN401
-        """Give the sampler over the rows of X."""
+    def sampler(
+        self,
+        X: Any,  # noqa: ANN401
+        centers: AnyArray,
+        seeding: Seeding | None,
+        costs: FloatArray | None,
+        rng: np.random.Generator,
+    ) -> Sampler:
+        """Give the sampler over the rows of X; without a seeding of all of them, a pass makes one if it is needed."""
         name, n = self.components, int(X.shape[0])
         if not isinstance(name, str):
-            if name.space.n != n:
-                raise ValueError(f"components draw from {name.space}, but X has {n} rows.")
-            return presets.vrm(deepcopy(name), rng=rng, **self._mixing())  # cursors of a parameter must not move
+            sampler = presets.vrm(deepcopy(name), rng=rng, **self._mixing())  # cursors of a parameter must not move
+            check_space(sampler, n, "points")
+            return sampler
         if name == "seeding":
-            seeding = start if isinstance(start, Seeding) else seeded(X, start)
+            seeding = seeded(X, centers) if seeding is None else seeding
             return cells(seeding, sample_weight=costs, rng=rng, **self._mixing())
         if name == "distances":
             if hasattr(X, "toarray"):
                 raise TypeError('components="distances" needs a dense X. Use components="seeding", which takes both.')
-            centers = X[np.sort(rng.choice(n, min(CENTERS, n), replace=False))]
-            return presets.vrm(Distances(X, centers), rng=rng, **self._mixing())
+            far = X[np.sort(rng.choice(n, min(CENTERS, n), replace=False))]
+            return presets.vrm(Distances(X, far), rng=rng, **self._mixing())
         if name == "vrb":
             return vrb(n, rng=rng)
         return presets.uniform(n, replacement=name == "uniform", rng=rng)

@@ -60,8 +60,8 @@ class Descent:
     >>> X = np.random.default_rng(0).normal(size=(1000, 2)) + 9.0 * (np.arange(1000) % 2)[:, None]
     >>> descent = Descent(X, X[:2], batch=50)
     >>> descent.run(varmix.uniform(1000, rng=0), steps=100)
-    >>> descent.centers.round().tolist(), descent.steps
-    ([[0.0, 0.0], [9.0, 9.0]], 100)
+    >>> (descent.centers + 1.0).round().tolist(), descent.steps
+    ([[1.0, 1.0], [10.0, 10.0]], 100)
     """
 
     def __init__(
@@ -125,9 +125,8 @@ class Descent:
             low[np.argsort(self.counts, kind="stable")[most:]] = False
         number = int(low.sum())
         if number:
-            chosen = rng.choice(self._last, number, replace=False)
             row = np.empty(self._centers.shape[1])
-            for k, i in zip(np.flatnonzero(low), chosen, strict=True):
+            for k, i in zip(np.flatnonzero(low), rng.choice(self._last, number, replace=False), strict=True):
                 unpack(self._rows, i, row)
                 self._centers[k] = row - self._shift if len(self._shift) else row
             self.counts[low] = self.counts[~low].min()

@@ -3,7 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_array
@@ -42,55 +42,56 @@ class Initial:
         if isinstance(self.number, str) and self.number != "auto":
             raise ValueError(f'n_init must be "auto" or a whole number, got {self.number!r}.')
 
-    def centers(self, X: Any, costs: FloatArray | None, random_state: np.random.RandomState) -> AnyArray | Seeding:  # noqa: ANN401
-        """Give the best centres of several inits; with their seeding, where all points were looked at."""
+    def begin(
+        self,
+        X: Any,  # noqa: ANN401
+        costs: FloatArray | None,
+        random_state: np.random.RandomState,
+    ) -> tuple[AnyArray, Seeding | None]:
+        """Give the best centres of several inits, and their seeding where all points were looked at."""
         given = None if isinstance(self.method, str) or callable(self.method) else self._given(X)
         size, tries = self._size(len_of(X)), self._tries()
+        if given is not None:
+            return given, None
         if tries == 1:
-            return self._once(X, costs, given, size, random_state)
-        valid = random_state.randint(0, len_of(X), size)
-        best, least = None, math.inf
+            return self._once(X, costs, size, random_state)
+        legal = len_of(X) if costs is None else np.flatnonzero(costs)
+        valid = random_state.choice(legal, size)
+        best: tuple[AnyArray, Seeding | None] | None = None
+        least = math.inf
         for number in range(tries):
-            found = self._once(X, costs, given, size, random_state)
-            middles = found.centers if isinstance(found, Seeding) else found
-            _, inertia = assigned(X[valid], middles, _some(costs, valid))
+            found = self._once(X, costs, size, random_state)
+            _, inertia = assigned(X[valid], found[0], None if costs is None else costs[valid])
             if self.verbose:
                 print(f"Inertia for init {number + 1}/{tries}: {inertia:.6g}")
             if best is None or inertia < least:
                 best, least = found, inertia
-        assert best is not None
-        return best
+        return cast(tuple[AnyArray, Seeding | None], best)
 
     def _once(
         self,
         X: Any,  # noqa: ANN401
         costs: FloatArray | None,
-        given: AnyArray | None,
         size: int,
         random_state: np.random.RandomState,
-    ) -> AnyArray | Seeding:
-        if given is not None:
-            return given
+    ) -> tuple[AnyArray, Seeding | None]:
         n = len_of(X)
-        points = None if size >= n else _sample(costs, n, max(size, self.clusters), random_state)
-        some, parts = (X, costs) if points is None else (X[points], _some(costs, points))
+        points = None if size >= n else _sample(costs, n, size, random_state)
+        some, parts = (X, costs) if points is None else (X[points], None if costs is None else costs[points])
         if callable(self.method):
-            return self._checked(
-                check_array(self.method(some, self.clusters, random_state=random_state), dtype=X.dtype, order="C"), X
-            )
+            centers = self.method(some, self.clusters, random_state=random_state)
+            return self._fitting(check_array(centers, dtype=X.dtype, order="C"), X), None
+        seed = int(random_state.randint(2**31 - 1))
         if self.method == "random":
-            law = None if parts is None else parts / parts.sum()
-            return _dense(some[random_state.choice(len_of(some), self.clusters, replace=False, p=law)])
+            return _random(some, self.clusters, parts, seed), None
         trials = 2 + int(math.log(self.clusters))
-        seeding = plus_plus(
-            some, self.clusters, int(random_state.randint(2**31 - 1)), sample_weight=parts, trials=trials
-        )
-        return seeding if points is None else seeding.centers
+        seeding = plus_plus(some, self.clusters, seed, sample_weight=parts, trials=trials)
+        return seeding.centers, seeding if points is None else None
 
     def _given(self, X: Any) -> AnyArray:  # noqa: ANN401
-        return self._checked(check_array(self.method, dtype=X.dtype, copy=True, order="C"), X)
+        return self._fitting(check_array(self.method, dtype=X.dtype, copy=True, order="C"), X)
 
-    def _checked(self, centers: AnyArray, X: Any) -> AnyArray:  # noqa: ANN401
+    def _fitting(self, centers: AnyArray, X: Any) -> AnyArray:  # noqa: ANN401
         for have, need, what in (
             (centers.shape[0], self.clusters, "clusters"),
             (centers.shape[1], X.shape[1], "features of the data"),
@@ -135,7 +136,7 @@ def len_of(X: Any) -> int:  # noqa: ANN401
 
 
 def _sample(costs: FloatArray | None, n: int, size: int, random_state: np.random.RandomState) -> IntArray | None:
-    """Give some of the points that weigh anything, in their order; None where these are too few to choose."""
+    """Give some of the points that weigh anything, in their order; None where these are too few to choose from."""
     generator = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
     if costs is None:
         return np.sort(generator.choice(n, size, replace=False))
@@ -143,9 +144,13 @@ def _sample(costs: FloatArray | None, n: int, size: int, random_state: np.random
     return np.sort(generator.choice(legal, size, replace=False)) if len(legal) > size else None
 
 
-def _some(costs: FloatArray | None, points: IntArray) -> FloatArray | None:
-    return None if costs is None else costs[points]
-
-
-def _dense(rows: Any) -> AnyArray:  # noqa: ANN401
-    return np.ascontiguousarray(rows.toarray() if hasattr(rows, "toarray") else rows)
+def _random(rows: Any, clusters: int, costs: FloatArray | None, seed: int) -> AnyArray:  # noqa: ANN401
+    """Give rows at random, by their weights; those that weigh nothing last."""
+    generator, n = np.random.default_rng(seed), len_of(rows)
+    if costs is None:
+        chosen = generator.choice(n, clusters, replace=False)
+    else:
+        with np.errstate(divide="ignore"):  # the least of so many exponential times come first
+            chosen = np.argsort(generator.exponential(size=n) / costs, kind="stable")[:clusters]
+    some = rows[np.sort(chosen)]
+    return np.ascontiguousarray(some.toarray() if hasattr(some, "toarray") else some)

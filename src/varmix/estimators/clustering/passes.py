@@ -1,7 +1,6 @@
 """Passes over all points: the nearest centre of each, in blocks, so that a memory map stays on disk."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike

@@ -105,8 +105,9 @@ def as_distances(squares: FloatArray, first: int = 0) -> AnyArray:
     with np.errstate(over="ignore", invalid="ignore"):
         distances = np.sqrt(squares, out=squares).astype(np.float32)
         if not np.isfinite(distances.sum(dtype=np.float64)):
+            wrong = first + int(np.argmin(np.isfinite(distances)))
             raise ValueError(
-                f"X must be finite, with distances below 1e38; point {first + int(np.argmin(np.isfinite(distances)))} is not. "
-                f"Drop or fill missing values, or scale the data down."
+                f"X must be finite, with distances below 1e38; those of point {wrong} are not. Drop or fill missing "
+                f"values, or scale the data down."
             )
     return distances

@@ -1,0 +1,181 @@
+"""Kernels of k-means against plain NumPy."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from varmix.kernels import cells, kmeans, seeding
+from varmix.solvers.linear import unchecked_rows
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(700, 9)) * np.arange(1, 10) * (RNG.random((700, 9)) < 0.6)
+CENTERS = X[::50].copy() + 0.01
+KINDS = ["dense", "csr"]
+PRECISIONS = [np.float64, np.float32]
+
+
+def given(kind, precision, data=X):
+    data = data.astype(precision)
+    rows, _ = unchecked_rows(csr_matrix(data) if kind == "csr" else data)
+    return rows, np.zeros(0 if kind == "csr" else data.shape[1], dtype=precision)
+
+
+def all_squares(data, centers):
+    return ((data[:, None, :].astype(float) - centers[None].astype(float)) ** 2).sum(axis=2)
+
+
+def tolerance(precision):
+    return 1e-9 if precision is np.float64 else 2e-4
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("begin", "count"), [(0, 700), (13, 1), (100, 257), (5, 0)])
+def test_nearest_centres_are_those_of_all_distances(kind, precision, begin, count):
+    rows, shift = given(kind, precision)
+    labels, squares = np.empty(count, dtype=np.int32), np.empty(count)
+    kmeans.nearest(rows, shift, CENTERS.astype(precision), begin, labels, squares)
+    expected = all_squares(X[begin : begin + count], CENTERS)
+    np.testing.assert_array_equal(labels, expected.argmin(axis=1))
+    np.testing.assert_allclose(squares, expected.min(axis=1), rtol=tolerance(precision), atol=tolerance(precision))
+
+
+def test_far_from_the_origin_the_shift_keeps_the_digits():
+    far = X + 1e9
+    rows, _ = given("dense", np.float64, far)
+    centers = far[:40].copy()
+    found = []
+    for shift in (centers.mean(axis=0), np.zeros(9)):
+        labels, squares = np.empty(700, dtype=np.int32), np.empty(700)
+        kmeans.nearest(rows, shift, centers - shift, 0, labels, squares)
+        found.append(np.abs(squares - all_squares(far, centers).min(axis=1)).max())
+    assert found[0] < 1e-4 < found[1]
+
+
+def plain_descent(data, centers, counts, costs, points, weights, steps):
+    """Give norms and losses of steps that are written down as they are defined; centres and counts move."""
+    norms, losses = np.empty(len(points)), np.empty(steps)
+    for t, batch in enumerate(np.split(np.arange(len(points)), steps)):
+        here, w = points[batch], weights[batch] * costs[points[batch]]
+        squares = all_squares(data[here], centers)
+        nearest = squares.argmin(axis=1)
+        norms[batch] = costs[here] * np.sqrt(squares.min(axis=1))
+        losses[t] = (w * squares.min(axis=1)).sum() / w.sum()
+        old = centers.copy()
+        for k in np.unique(nearest):
+            own = nearest == k
+            counts[k] += w[own].sum()
+            if counts[k] > 0:
+                centers[k] += (w[own, None] * (data[here][own] - old[k])).sum(axis=0) / counts[k]
+    return norms, losses
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("batch", "steps"), [(40, 5), (1, 7), (600, 2)])
+def test_steps_are_the_weighted_means_of_what_every_centre_was_given(kind, precision, weighted, batch, steps):
+    rng = np.random.default_rng(batch)
+    points, weights = rng.integers(700, size=batch * steps), rng.uniform(0.1, 3.0, batch * steps)
+    costs = rng.integers(0, 4, 700).astype(float) if weighted else np.ones(700)
+    rows, shift = given(kind, precision)
+    centers, counts = CENTERS.astype(precision), np.zeros(len(CENTERS))
+    norms, losses = np.empty(batch * steps), np.empty(steps)
+    kmeans.descend(
+        rows, shift, costs if weighted else np.empty(0), points, weights, centers, counts, norms, losses
+    )
+    expected, expected_counts = CENTERS.astype(precision).astype(float), np.zeros(len(CENTERS))
+    with np.errstate(invalid="ignore"):
+        want = plain_descent(X, expected, expected_counts, costs, points, weights, steps)
+    close = {"rtol": tolerance(precision), "atol": 10 * tolerance(precision)}
+    np.testing.assert_allclose(counts, expected_counts, rtol=1e-9)
+    np.testing.assert_allclose(centers, expected, **close)
+    np.testing.assert_allclose(norms**2, want[0] ** 2, **close)
+    np.testing.assert_allclose(losses, np.nan_to_num(want[1]), **close)
+
+
+def test_a_batch_that_weighs_nothing_moves_nothing():
+    rows, shift = given("dense", np.float64)
+    centers, counts, norms, losses = CENTERS.copy(), np.zeros(len(CENTERS)), np.ones(6), np.ones(1)
+    kmeans.descend(rows, shift, np.zeros(700), np.arange(6), np.ones(6), centers, counts, norms, losses)
+    assert (centers == CENTERS).all()
+    assert not counts.any()
+    assert not norms.any()
+    assert losses == [0.0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("trials", [1, 5])
+@pytest.mark.parametrize("kind", KINDS)
+def test_seeding_is_k_means_plus_plus(kind, trials, weighted):
+    costs = np.random.default_rng(1).integers(0, 3, 700).astype(float) if weighted else np.empty(0)
+    parts = costs if weighted else np.ones(700)
+    rows, _ = given(kind, np.float64)
+    uniforms = np.random.default_rng(2).random((12, trials))
+    centers, labels, squares = np.empty((12, 9)), np.empty(700, dtype=np.uint8), np.empty(700)
+    seeding.plus_plus(rows, costs, uniforms, centers, labels, squares)
+    expected = X[[np.searchsorted(np.cumsum(parts), uniforms[0, 0] * parts.sum(), side="right")]]
+    for k in range(1, 12):
+        law = parts * all_squares(X, expected).min(axis=1)
+        tried = X[np.searchsorted(np.cumsum(law), uniforms[k] * law.sum(), side="right")]
+        left = [parts @ all_squares(X, np.vstack([expected, [c]])).min(axis=1) for c in tried]
+        expected = np.vstack([expected, [tried[np.argmin(left)]]])
+    np.testing.assert_array_equal(centers, expected)
+    np.testing.assert_array_equal(labels, all_squares(X, centers).argmin(axis=1))
+    np.testing.assert_allclose(squares, all_squares(X, centers).min(axis=1), atol=1e-9)
+
+
+@pytest.mark.parametrize("costs", [np.empty(0), np.r_[np.zeros(1500), np.ones(1), np.zeros(1499)]])
+@pytest.mark.parametrize("u", [0.0, 0.5, 1.0 - 1e-16])
+def test_a_draw_by_distance_never_gives_what_has_none(costs, u):
+    squares = np.zeros(3000)
+    squares[1500:1502] = 2.0
+    parts = (costs if len(costs) else np.ones(3000)) * squares
+    totals = np.array([parts[i : i + seeding.BLOCK].sum() for i in range(0, 3000, seeding.BLOCK)])
+    assert parts[seeding.pick(costs, squares, totals, u)] > 0
+    inflated = 1.5 * totals  # as if rounding had gone the other way
+    assert parts[seeding.pick(costs, squares, inflated, u)] > 0
+
+
+def test_where_all_distances_are_zero_a_draw_goes_by_weight_alone():
+    costs = np.array([0.0, 1.0, 0.0, 3.0])
+    chosen = [seeding.pick(costs, np.zeros(4), np.zeros(1), u) for u in (0.0, 0.2, 0.3, 0.99)]
+    assert chosen == [1, 1, 3, 3]
+    assert [seeding.pick(np.empty(0), np.zeros(4), np.zeros(1), u) for u in (0.1, 0.9)] == [0, 3]
+
+
+def test_a_group_is_cut_into_about_a_half_three_eighths_and_an_eighth():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), [8000, 800, 15, 16]).astype(np.uint8)
+    distances = (rng.gamma(3.0, size=len(labels)) * 10.0 ** labels).astype(np.float32)
+    codes = np.empty(len(labels), dtype=np.uint8)
+    cells.cut(labels, distances, np.empty(0), 5, codes)
+    np.testing.assert_array_equal(codes // 3, labels)
+    for group in (0, 1):
+        shares = np.bincount(codes[labels == group] % 3, minlength=3) / (labels == group).sum()
+        np.testing.assert_allclose(shares, [0.5, 0.375, 0.125], atol=0.05)
+        for part in (0, 1):  # by distance, and by nothing else
+            lower = distances[codes == 3 * group + part].max()
+            assert lower <= distances[codes == 3 * group + part + 1].min()
+    assert set(codes[labels == 2] % 3) == {0}  # too few
+    assert len(set(codes[labels == 3] % 3)) > 1
+
+
+def test_cells_are_cut_by_cost_times_distance():
+    rng = np.random.default_rng(0)
+    distances, costs = rng.gamma(3.0, size=500).astype(np.float32), rng.gamma(1.0, size=500)
+    weighted, scaled = np.empty(500, dtype=np.uint8), np.empty(500, dtype=np.uint8)
+    cells.cut(np.zeros(500, dtype=np.uint8), distances, costs, 1, weighted)
+    cells.cut(np.zeros(500, dtype=np.uint8), (costs * distances).astype(np.float32), np.empty(0), 1, scaled)
+    assert (weighted == scaled).mean() > 0.99
+    means = np.empty(3)
+    cells.mean_squares(weighted, distances, costs, means)
+    norms = costs * distances.astype(float)
+    np.testing.assert_allclose(means, [(norms[weighted == c] ** 2).mean() for c in range(3)])
+
+
+def test_equal_distances_are_one_cell():
+    codes = np.empty(100, dtype=np.uint8)
+    for value in (0.0, 3.0):
+        cells.cut(np.zeros(100, dtype=np.uint8), np.full(100, value, dtype=np.float32), np.empty(0), 1, codes)
+        assert len(set(codes)) == 1
