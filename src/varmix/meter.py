@@ -35,7 +35,7 @@ class GainMeter:
     With r = 1 / density, whatever the reweighting, the mean of r l^2 over draws estimates the second moment that
     uniform sampling would have had, and the mean of r^2 l^2 the one that the mixture has.  Their ratio is the
     **gain** G.  It is an upper estimate of the speed-up: for convex problems with reshuffled groups the excess loss
-    fell by about 0.8 G, but where noise is not what limits progress a large gain changes nothing.
+    fell by about G, but where noise is not what limits progress a large gain changes nothing.
 
     For that, give each batch's weighted mean gradient as well.  The meter then estimates the **noise** of that mean,
     `tr Cov(mean) / |gradient|^2` (`tr Cov / (b |gradient|^2)` for independent draws): successive means have the

@@ -81,9 +81,7 @@ def test_steps_are_the_weighted_means_of_what_every_centre_was_given(kind, preci
     rows, shift = given(kind, precision)
     centers, counts = CENTERS.astype(precision), np.zeros(len(CENTERS))
     norms, losses = np.empty(batch * steps), np.empty(steps)
-    kmeans.descend(
-        rows, shift, costs if weighted else np.empty(0), points, weights, centers, counts, norms, losses
-    )
+    kmeans.descend(rows, shift, costs if weighted else np.empty(0), points, weights, centers, counts, norms, losses)
     expected, expected_counts = CENTERS.astype(precision).astype(float), np.zeros(len(CENTERS))
     with np.errstate(invalid="ignore"):
         want = plain_descent(X, expected, expected_counts, costs, points, weights, steps)
@@ -147,7 +145,7 @@ def test_where_all_distances_are_zero_a_draw_goes_by_weight_alone():
 def test_a_group_is_cut_into_about_a_half_three_eighths_and_an_eighth():
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(4), [8000, 800, 15, 16]).astype(np.uint8)
-    distances = (rng.gamma(3.0, size=len(labels)) * 10.0 ** labels).astype(np.float32)
+    distances = (rng.gamma(3.0, size=len(labels)) * 10.0**labels).astype(np.float32)
     codes = np.empty(len(labels), dtype=np.uint8)
     cells.cut(labels, distances, np.empty(0), 5, codes)
     np.testing.assert_array_equal(codes // 3, labels)

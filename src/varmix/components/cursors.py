@@ -13,7 +13,7 @@ class Cursors:
     """Every point of a group once per turn, in an order that follows from (seed, group, turn).
 
     So the state is a seed, and a position and a turn per group: no list of points.  Only after a restart the order
-    follows from one thing more, which points are due: those that had waited longest then come before all others.
+    follows from one thing more, which points are due: those that had not come in the turn before come first.
 
     Parameters
     ----------
@@ -56,10 +56,10 @@ class Cursors:
         )
 
     def waiting(self, n: int) -> AnyArray:
-        """Mark those of n points that have waited longest for their turn."""
+        """Mark those of n points that have not come in the present turns."""
         marks = np.zeros(n, dtype=np.bool_)
         if self._order is not None:
-            kernels.mark_waiting(self._start, self._order, self._position, self._due, marks)
+            kernels.mark_waiting(self._start, self._order, self._position, marks)
         return marks
 
     def restart(self, members: AnyArray, waiting: AnyArray) -> None:

@@ -34,7 +34,7 @@ class Groups(Family):
     components: half of the points, then three eighths, then one eighth.  `end_epoch` cuts anew, by the norms last seen
     of the points, which feedback brings: the smallest norms into the first, the largest into the last.  The sizes stay,
     and with them masses and ratios, so that what a learner knows of a sub-group keeps its meaning; points never leave
-    the group of their label.  Cursors start anew, with the points first that have waited longest.  Receipts from before
+    the group of their label.  Cursors start anew, with the points first that had not come yet.  Receipts from before
     `end_epoch` keep their ratios, and feedback for them is about the sub-groups as they were.
 
     A point costs at most 12 bytes, 8 more for a target (16 where that varies inside groups), 4 more with refresh.
@@ -199,8 +199,9 @@ class Groups(Family):
     def end_epoch(self) -> None:
         """With refresh, cut the groups by the norms last seen and start their cursors anew; else do nothing.
 
-        A sub-group that is drawn seldom is not through after an epoch.  What was left comes first, or some points would
-        wait forever while others come twice, and reshuffling's advantage would be gone.
+        A sub-group that is drawn seldom is not through after an epoch.  What was left comes first, or its points would
+        come as if with replacement, and reshuffling's advantage would be gone.  No more than that: to remember over
+        several cuts who waits would keep points that have just become quiet from being seen, a bias that lasts.
         """
         if self._cross is not None:
             waiting = self._cursors.waiting(self.space.n)

@@ -85,11 +85,10 @@ def replay_cursors(
 
 
 @kernel
-def mark_waiting(start: IntArray, order: AnyArray, position: IntArray, due: IntArray, marks: AnyArray) -> None:
-    """Mark the points that have waited longest: those due and still to come, or if there are none, all to come."""
+def mark_waiting(start: IntArray, order: AnyArray, position: IntArray, marks: AnyArray) -> None:
+    """Mark the points that have not come in the present turns."""
     for g in range(position.shape[0]):
-        end = stretch(position[g], due[g], start[g + 1] - start[g])
-        for i in range(start[g] + position[g], start[g] + end):
+        for i in range(start[g] + position[g], start[g + 1]):
             marks[order[i]] = True
 
 

@@ -13,14 +13,14 @@ from varmix.kernels.rows import Rows
 from varmix.solvers.linear import Csr, unchecked_rows
 
 BLOCK = 1 << 14  # points whose squared distances are kept in double precision at a time
-LARGE = 1e15  # beyond it squares are not trusted to single precision
+LARGE = 1e15  # where it, or its inverse, is the size of numbers, squares are not trusted to single precision
 
 
 def seeded(X: ArrayLike | Csr, centers: ArrayLike) -> Seeding:
     """Give the nearest of these centres, and how far it is, for every point.
 
-    Products are in single precision, which takes two thirds of the time: of two centres that are equally near up to six
-    digits it may give the other one.
+    Products of dense rows are in single precision, which takes two thirds of the time: of two centres that are equally
+    near up to six digits it may give the other one.
 
     Examples
     --------
@@ -94,7 +94,8 @@ def _blocks(
 ) -> Iterator[tuple[slice, AnyArray, FloatArray]]:
     shift = shift_of(rows, centers)
     near: AnyArray = centers - shift if len(shift) else centers
-    small = near.astype(np.float32) if single and near.max(initial=0.0) < LARGE and near.min() > -LARGE else near
+    trusted = single and len(shift) > 0 and 1.0 / LARGE < np.abs(near).max() < LARGE
+    small = near.astype(np.float32) if trusted else near
     for start in range(0, n, BLOCK):
         size = min(BLOCK, n - start)
         found, squares = np.empty(size, dtype=np.int32), np.empty(size)
