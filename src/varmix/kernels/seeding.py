@@ -4,7 +4,7 @@ import numpy as np
 
 from varmix.arrays import AnyArray, FloatArray
 from varmix.kernels.jit import kernel
-from varmix.kernels.kmeans import read_tile, score_tile, square, squared_length, tile_size
+from varmix.kernels.kmeans import read_tile, score_tile, square, squared_length, tile_size, turn
 from varmix.kernels.rows import Rows
 
 BLOCK = 1024  # points whose costs are added up together, so that a draw looks through few sums
@@ -103,11 +103,12 @@ def potentials(
         for j in range(d):
             near[t, j] = candidates[t, j] - (0.0 if sparse else shift[j])
     left[:] = 0.0
+    turned = turn(rows, near)
     for first in range(0, n, tile):
         points = np.arange(first, min(first + tile, n))
         if not sparse:
             read_tile(rows, shift, points, block)
-        score_tile(rows, points, near, block, scores)
+        score_tile(rows, points, near, turned, block, scores)
         for t in range(trials):
             length, total = square(near[t]), 0.0
             for r in range(points.shape[0]):
