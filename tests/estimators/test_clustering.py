@@ -272,7 +272,12 @@ def test_what_cannot_be_done_is_told(call, error, message):
         call()
 
 
-def test_a_point_that_is_not_finite_stops_the_steps_before_the_sampler_learns():
-    descent, sampler = Descent(HOLE, X[:5], batch=N), varmix.uniform(N, replacement=False, rng=0)
-    with pytest.raises(ValueError, match="norms must be finite"):
+@pytest.mark.parametrize("form", [np.asarray, csr_matrix])
+def test_a_point_that_is_not_finite_stops_the_steps_and_nothing_has_changed(form):
+    descent, sampler = Descent(form(HOLE), X[:5], batch=N), varmix.uniform(N, replacement=False, rng=0)
+    before = descent.centers
+    with pytest.raises(ValueError, match="X must be finite, and its squared distances too"):
         descent.run(sampler, 1)
+    assert (descent.centers == before).all()
+    assert not descent.counts.any()
+    assert (descent.steps, descent.meter.batches) == (0, 0)

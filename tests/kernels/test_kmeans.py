@@ -123,6 +123,20 @@ def test_seeding_is_k_means_plus_plus(kind, trials, weighted):
     np.testing.assert_allclose(squares, all_squares(X, centers).min(axis=1), atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("every", "begin"), [(1, 0), (7, 3), (100, 99)])
+def test_candidates_are_compared_on_some_points(kind, every, begin):
+    rows, _ = given(kind, np.float64)
+    costs, squares, left = np.random.default_rng(1).random(700), all_squares(X, CENTERS).min(axis=1), np.empty(3)
+    shift, tried = X[4].copy(), X[[5, 100, 650]].copy()
+    lengths = np.empty(700)
+    seeding.measure(rows, shift, lengths)
+    seeding.potentials(rows, shift, lengths, costs, tried, squares, every, begin, left)
+    some = np.arange(begin, 700, every)
+    least = np.minimum(squares[some, None], all_squares(X[some], tried))
+    np.testing.assert_allclose(left, costs[some] @ least)
+
+
 @pytest.mark.parametrize("costs", [np.empty(0), np.r_[np.zeros(1500), np.ones(1), np.zeros(1499)]])
 @pytest.mark.parametrize("u", [0.0, 0.5, 1.0 - 1e-16])
 def test_a_draw_by_distance_never_gives_what_has_none(costs, u):

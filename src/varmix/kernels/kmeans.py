@@ -9,7 +9,7 @@ import numpy as np
 
 from varmix.arrays import AnyArray, FloatArray, IntArray
 from varmix.kernels.jit import kernel
-from varmix.kernels.rows import Rows, add, dot
+from varmix.kernels.rows import Rows, add
 
 TILE = 256  # rows at most: they and their scores stay in the second-level cache
 
@@ -53,14 +53,37 @@ def read_tile(rows: Rows, shift: AnyArray, points: IntArray, block: AnyArray) ->
 
 
 @kernel
-def score_tile(rows: Rows, points: IntArray, centers: AnyArray, block: AnyArray, scores: AnyArray) -> None:
-    """Write x.c of every centre and every row of a tile, (K, tile): rows last, so that they are compared together."""
+def turn(rows: Rows, centers: AnyArray) -> AnyArray:
+    """Give the centres as columns, (d, K), for sparse rows; nothing for dense ones."""
+    k, d = centers.shape
+    turned = np.empty((d if rows.indptr.shape[0] else 0, k), centers.dtype)
+    for c in range(k):
+        for j in range(turned.shape[0]):
+            turned[j, c] = centers[c, j]
+    return turned
+
+
+@kernel
+def score_tile(
+    rows: Rows, points: IntArray, centers: AnyArray, turned: AnyArray, block: AnyArray, scores: AnyArray
+) -> None:
+    """Write x.c of every centre and every row of a tile, (K, tile): rows last, so that they are compared together.
+
+    A number of a sparse row is multiplied with that coordinate of all centres at once.
+    """
     if rows.indptr.shape[0] == 0:
         np.dot(centers, block.T, scores)
         return
+    sums = np.empty(centers.shape[0], centers.dtype)
     for r in range(points.shape[0]):
-        for k in range(centers.shape[0]):
-            scores[k, r] = dot(rows, points[r], centers[k])
+        sums[:] = 0.0
+        for p in range(rows.indptr[points[r]], rows.indptr[points[r] + 1]):
+            value = rows.data[p]
+            column = turned[rows.indices[p]]
+            for k in range(sums.shape[0]):
+                sums[k] += value * column[k]
+        for k in range(sums.shape[0]):
+            scores[k, r] = sums[k]
 
 
 @kernel
@@ -109,13 +132,14 @@ def nearest(rows: Rows, shift: AnyArray, centers: AnyArray, begin: int, labels: 
     block = np.zeros((0 if sparse else tile, d), centers.dtype)
     scores, halves = np.empty((k, tile), centers.dtype), np.empty(k, centers.dtype)
     best, found, difference = np.empty(tile, centers.dtype), np.empty(tile, np.int32), np.empty(d, centers.dtype)
+    turned = turn(rows, centers)
     halve_squares(centers, halves)
     for first in range(0, count, tile):
         size = min(tile, count - first)
         points = np.arange(begin + first, begin + first + size)
         if not sparse:
             read_tile(rows, shift, points, block)
-        score_tile(rows, points, centers, block, scores)
+        score_tile(rows, points, centers, turned, block, scores)
         best_of_tile(scores, halves, best, found)
         for r in range(size):
             labels[first + r] = found[r]
@@ -152,6 +176,7 @@ def descend(
     scores, halves = np.empty((k, tile), centers.dtype), np.empty(k, centers.dtype)
     best, labels, difference = np.empty(tile, centers.dtype), np.empty(tile, np.int32), np.empty(d, centers.dtype)
     sums, masses, touched, seen = np.empty((k, d)), np.zeros(k), np.empty(k, np.int64), np.zeros(k, np.bool_)
+    turned = turn(rows, centers)
     halve_squares(centers, halves)
     for t in range(steps):
         moved, total, mass = 0, 0.0, 0.0
@@ -161,7 +186,7 @@ def descend(
             here = points[begin : begin + size]
             if not sparse:
                 read_tile(rows, shift, here, block)
-            score_tile(rows, here, centers, block, scores)
+            score_tile(rows, here, centers, turned, block, scores)
             best_of_tile(scores, halves, best, labels)
             for r in range(size):
                 c = labels[r]
@@ -194,5 +219,7 @@ def descend(
                 for j in range(d):
                     center[j] += step * pull[j] - own * center[j]
                 halves[c] = 0.5 * square(center)
+                for j in range(turned.shape[0]):
+                    turned[j, c] = center[j]
             masses[c] = 0.0
             seen[c] = False

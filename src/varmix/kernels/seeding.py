@@ -4,9 +4,10 @@ import numpy as np
 
 from varmix.arrays import AnyArray, FloatArray
 from varmix.kernels.jit import kernel
-from varmix.kernels.kmeans import read_tile, score_tile, square, squared_length, tile_size
+from varmix.kernels.kmeans import read_tile, score_tile, square, squared_length, tile_size, turn
 from varmix.kernels.rows import Rows
 
+LOOK = 1024  # points, about, that candidates are compared on
 BLOCK = 1024  # points whose costs are added up together, so that a draw looks through few sums
 
 
@@ -87,15 +88,18 @@ def potentials(
     costs: FloatArray,
     candidates: FloatArray,
     squares: FloatArray,
+    every: int,
+    begin: int,
     left: FloatArray,
 ) -> None:
     """Write the sum of cost times squared distance that there would be with each candidate as one more centre.
 
-    All candidates are compared with a tile of rows by one matrix product; what it cancels changes no choice that
-    matters.
+    The sums are over `every` so many points from `begin` on.  All candidates are compared with a tile of rows by one
+    matrix product; what it cancels changes no choice that matters.
     """
     trials, d = candidates.shape
-    n = squares.shape[0]
+    looked = np.arange(begin, squares.shape[0], every)
+    n = looked.shape[0]
     tile = tile_size(n)
     sparse = rows.indptr.shape[0] > 0
     near, block, scores = np.empty((trials, d)), np.zeros((0 if sparse else tile, d)), np.empty((trials, tile))
@@ -103,15 +107,16 @@ def potentials(
         for j in range(d):
             near[t, j] = candidates[t, j] - (0.0 if sparse else shift[j])
     left[:] = 0.0
+    turned = turn(rows, near)
     for first in range(0, n, tile):
-        points = np.arange(first, min(first + tile, n))
+        points = looked[first : min(first + tile, n)]
         if not sparse:
             read_tile(rows, shift, points, block)
-        score_tile(rows, points, near, block, scores)
+        score_tile(rows, points, near, turned, block, scores)
         for t in range(trials):
             length, total = square(near[t]), 0.0
             for r in range(points.shape[0]):
-                i = first + r
+                i = points[r]
                 s = min(max(length + lengths[i] - 2.0 * scores[t, r], 0.0), squares[i])
                 total += costs[i] * s if costs.shape[0] else s
             left[t] += total
@@ -152,13 +157,14 @@ def plus_plus(
 ) -> None:
     """k-means++ (Arthur and Vassilvitskii, 2007): every centre by the squared distances to those before it.
 
-    Row k of `uniforms` has one for every candidate that is tried for centre k; the one that leaves the least is taken.
+    Row k of `uniforms` has one for every candidate that is tried for centre k; the one that leaves the least is taken,
+    as far as some thousand points can tell: others each time, evenly spread.
     """
     n, d = squares.shape[0], centers.shape[1]
     totals, gaps = np.zeros((n + BLOCK - 1) // BLOCK), np.zeros(centers.shape[0])
     squares[:] = np.inf
     labels[:] = 0
-    trials = uniforms.shape[1]
+    trials, every = uniforms.shape[1], max(n // LOOK, 1)
     candidates, left, lengths = np.empty((trials, d)), np.empty(trials), np.empty(n if trials > 1 else 0)
     for k in range(centers.shape[0]):
         tried = trials if k else 1
@@ -167,7 +173,7 @@ def plus_plus(
         if tried > 1:
             if k == 1:
                 measure(rows, centers[0], lengths)
-            potentials(rows, centers[0], lengths, costs, candidates, squares, left)
+            potentials(rows, centers[0], lengths, costs, candidates, squares, every, k % every, left)
             centers[k] = candidates[np.argmin(left)]
         else:
             centers[k] = candidates[0]

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.arrays import AnyArray, FloatArray, IntArray, as_count
-from varmix.estimators.clustering.passes import as_centers, shift_of
+from varmix.estimators.clustering.passes import as_centers, as_finite, shift_of
 from varmix.estimators.clustering.seeding import as_costs
 from varmix.kernels import kmeans as kernels
 from varmix.kernels.seeding import unpack
@@ -103,11 +103,13 @@ class Descent:
     def step(self, points: IntArray, weights: FloatArray, count: int = 1) -> FloatArray:
         """Take `count` steps over consecutive batches of points, with these weights; give the norms of the points.
 
-        Nothing is checked here.
+        Points and weights are not checked.  Points that are not finite are refused, and the centres are as they were.
         """
         norms, losses = np.empty(len(points)), np.empty(count)
-        data = self._rows, self._shift, self._costs
-        kernels.descend(*data, points, weights, self._centers, self.counts, norms, losses)
+        centers, counts = self._centers.copy(), self.counts.copy()
+        kernels.descend(self._rows, self._shift, self._costs, points, weights, centers, counts, norms, losses)
+        as_finite(float(losses.sum()))
+        self._centers, self.counts = centers, counts
         self.steps += count
         self.losses, self.inertia = losses, float(losses.mean())
         self._last = points[-(len(points) // count) :]

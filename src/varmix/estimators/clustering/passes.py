@@ -58,7 +58,7 @@ def inertia(X: ArrayLike | Csr, centers: ArrayLike) -> float:
     """
     rows, (n, d) = unchecked_rows(X)
     total = sum(float(squares.sum()) for _, _, squares in _blocks(rows, n, as_centers(centers, rows, d)))
-    return _finite(total) / n
+    return as_finite(total) / n
 
 
 def assigned(X: ArrayLike | Csr, centers: ArrayLike, sample_weight: ArrayLike | None = None) -> tuple[AnyArray, float]:
@@ -68,7 +68,7 @@ def assigned(X: ArrayLike | Csr, centers: ArrayLike, sample_weight: ArrayLike | 
     for part, found, squares in _blocks(rows, n, as_centers(centers, rows, d)):
         nearest[part] = found
         total += float(squares.sum() if not len(costs) else squares @ costs[part])
-    return nearest, _finite(total)
+    return nearest, as_finite(total)
 
 
 def as_centers(centers: ArrayLike, rows: Rows, d: int) -> AnyArray:
@@ -105,7 +105,8 @@ def _blocks(
         yield slice(start, start + size), found, squares
 
 
-def _finite(total: float) -> float:
+def as_finite(total: float) -> float:
+    """Refuse points by a sum of their squared distances that is not finite."""
     if not np.isfinite(total):
         raise ValueError("X must be finite, and its squared distances too. Fill missing values, or scale it down.")
     return total
