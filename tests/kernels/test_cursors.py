@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from varmix.kernels.cursors import draw_cursor, due_first, mark_due, mark_waiting, replay_cursors, swap_target
+from varmix.kernels.cursors import deal_in, draw_cursor, due_first, mark_due, mark_waiting, replay_cursors, swap_target
 from varmix.testing import chi_square_z
 
 SIZES = np.array([1, 5, 2, 30])
@@ -134,31 +134,31 @@ def with_due(seed, marks):
     return cursors
 
 
-def marked(cursors, mark):
+def marked_due(cursors):
     marks = np.zeros(len(CODES), dtype=np.bool_)
-    mark(START, cursors.order, cursors.position if mark is mark_waiting else cursors.due, marks)
+    mark_due(START, cursors.order, cursors.due, marks)
     return marks
 
 
+def waiting(cursors):
+    marks, shares = np.zeros(len(CODES), dtype=np.bool_), np.empty(4)
+    mark_waiting(START, cursors.order, cursors.position, cursors.due, marks, shares)
+    return marks, shares
+
+
 @pytest.mark.parametrize("seed", range(20))
-def test_points_that_are_due_come_first_and_all_come_once(seed):
+def test_a_turn_serves_those_due_and_the_next_serves_all(seed):
     marks = np.random.default_rng(seed).random(len(CODES)) < 0.4
-    cursors = with_due(seed, marks)
+    cursors, plain = with_due(seed, marks), Cursors(seed)
     for g in range(4):
-        assert cursors.due[g] == marks[CODES == g].sum()
-        order = cursors.draw(np.full(SIZES[g], g))
-        np.testing.assert_array_equal(np.sort(order), np.flatnonzero(CODES == g))
-        assert (np.diff(marks[order].astype(int)) <= 0).all()
-
-
-def test_the_turn_after_knows_nothing_of_who_was_due():
-    marks = CODES >= 0
-    marks[::2] = False
-    cursors, plain = with_due(1, marks), Cursors(1)
-    cursors.draw(np.full(30, 3))
-    plain.draw(np.full(30, 3))
-    np.testing.assert_array_equal(cursors.draw(np.full(30, 3)), plain.draw(np.full(30, 3)))
-    assert cursors.due[3] == 0
+        due = np.flatnonzero((CODES == g) & marks)
+        assert cursors.due[g] == len(due)
+        np.testing.assert_array_equal(np.sort(cursors.draw(np.full(len(due), g))), due)
+        if len(due):
+            plain.draw(np.full(SIZES[g], g))
+        # The turn after is that of any cursors.
+        np.testing.assert_array_equal(cursors.draw(np.full(SIZES[g], g)), plain.draw(np.full(SIZES[g], g)))
+        assert cursors.due[g] == 0
 
 
 @pytest.mark.parametrize("drawn", [0, 3, 10, 30, 31, 100])
@@ -166,9 +166,30 @@ def test_those_waiting_are_what_is_left_of_the_turn(drawn):
     marks = np.random.default_rng(2).random(len(CODES)) < 0.4
     cursors = with_due(3, marks)
     served = cursors.draw(np.full(drawn, 3))
-    turn = served[(drawn - 1) // 30 * 30 :] if drawn else served  # a turn is over when the next begins
-    left = set(np.flatnonzero(CODES == 3).tolist()) - set(turn.tolist())
-    assert set(np.flatnonzero(marked(cursors, mark_waiting) & (CODES == 3)).tolist()) == left
+    due = np.flatnonzero((CODES == 3) & marks)
+    if drawn > len(due):  # full turns of thirty have followed; one is over when the next begins
+        later = drawn - len(due)
+        left = set(np.flatnonzero(CODES == 3).tolist()) - set(served[len(due) + (later - 1) // 30 * 30 :].tolist())
+    else:
+        left = set(due.tolist()) - set(served.tolist())
+    found, shares = waiting(cursors)
+    assert set(np.flatnonzero(found & (CODES == 3)).tolist()) == left
+    assert shares[3] == len(left) / 30
+
+
+def test_points_that_have_moved_are_dealt_in_at_the_rate_of_their_new_group():
+    n, rng = 40_000, np.random.default_rng(8)
+    old, new = rng.integers(2, size=(2, n))
+    marks, shares, turn = rng.random(n) < 0.5, np.array([0.1, 0.7]), np.array([3, 5])
+    found = marks.copy()
+    deal_in(np.uint64(9), turn, old, new, shares, found)
+    np.testing.assert_array_equal(found[old == new], marks[old == new])
+    for g, share in enumerate(shares):
+        moved = found[(new == g) & (old != g)]
+        assert chi_square_z(np.bincount(moved, minlength=2), np.array([1 - share, share])) < 4
+    again = marks.copy()
+    deal_in(np.uint64(9), turn + 1, old, new, shares, again)
+    assert (again != found).any()  # other turns, other chances
 
 
 @pytest.mark.parametrize("drawn", [0, 5, 60, 500])
@@ -176,7 +197,7 @@ def test_cursors_are_replayed_with_their_due_points(drawn):
     rng = np.random.default_rng(drawn)
     real = with_due(4, rng.random(len(CODES)) < 0.5)
     real.draw(rng.integers(4, size=drawn))
-    replayed = with_due(4, marked(real, mark_due))
+    replayed = with_due(4, marked_due(real))
     np.testing.assert_array_equal(replayed.due, real.due)
     replayed.position[:], replayed.turn[:] = real.position, real.turn
     replay_cursors(np.uint64(4), START, replayed.order, replayed.position, replayed.turn, replayed.due)
@@ -184,13 +205,11 @@ def test_cursors_are_replayed_with_their_due_points(drawn):
     np.testing.assert_array_equal(replayed.draw(lanes), real.draw(lanes))
 
 
-@pytest.mark.parametrize("tier", [True, False])
-def test_orders_of_those_due_and_of_the_others_are_equally_likely(tier):
+def test_orders_of_those_due_are_equally_likely():
     start, members, marks = np.array([0, 8]), np.arange(8, dtype=np.int32), np.arange(8) % 2 == 0
     orders = []
     for seed in range(12_000):
         cursors = Cursors(seed, start, members)
         due_first(start, members, marks, cursors.order, cursors.due)
-        order = cursors.draw(np.zeros(8))
-        orders.append((order[:4] if tier else order[4:]) // 2)
+        orders.append(cursors.draw(np.zeros(4)) // 2)
     assert permutation_z(np.array(orders)) < 4

@@ -13,7 +13,7 @@ class Cursors:
     """Every point of a group once per turn, in an order that follows from (seed, group, turn).
 
     So the state is a seed, and a position and a turn per group: no list of points.  Only after a restart the order
-    follows from one thing more, which points are due: those that had not come in the turn before come first.
+    follows from one thing more, which points are due: its first turn serves only those that were still to come.
 
     Parameters
     ----------
@@ -55,23 +55,23 @@ class Cursors:
             atoms,
         )
 
-    def waiting(self, n: int) -> AnyArray:
-        """Mark those of n points that have not come in the present turns."""
-        marks = np.zeros(n, dtype=np.bool_)
-        if self._order is not None:
-            kernels.mark_waiting(self._start, self._order, self._position, marks)
-        return marks
+    def restart(self, members: AnyArray, old: AnyArray, new: AnyArray) -> None:
+        """Begin anew, because points have changed from `old` to `new` groups, of the same sizes.
 
-    def restart(self, members: AnyArray, waiting: AnyArray) -> None:
-        """Begin the next turn of every group: its members have changed.  Those marked as waiting come first."""
-        if self._seed is not None:  # else none has moved
-            self._position[:] = 0
-            self._turn += 1
-            self._order = np.empty_like(members)
-            kernels.due_first(self._start, members, waiting, self._order, self._due)
+        A group goes on with the points that it had still to serve.  Of those that have come from other groups, chance
+        decides which are among them, at the rate of the group, so that they are served as often as the others.
+        """
+        if self._seed is None or self._order is None:  # none has moved
+            return
+        marks, shares = np.zeros(len(new), dtype=np.bool_), np.empty(len(self._turn))
+        kernels.mark_waiting(self._start, self._order, self._position, self._due, marks, shares)
+        kernels.deal_in(np.uint64(self._seed), self._turn, old, new, shares, marks)
+        self._position[:] = 0
+        self._turn += 1
+        kernels.due_first(self._start, members, marks, self._order, self._due)
 
     def due(self, n: int) -> AnyArray:
-        """Mark those of n points that the present turns serve first."""
+        """Mark those of n points that are due, in turns that are the rest of another."""
         marks = np.zeros(n, dtype=np.bool_)
         if self._order is not None:
             kernels.mark_due(self._start, self._order, self._due, marks)

@@ -34,7 +34,7 @@ class Groups(Family):
     components: half of the points, then three eighths, then one eighth.  `end_epoch` cuts anew, by the norms last seen
     of the points, which feedback brings: the smallest norms into the first, the largest into the last.  The sizes stay,
     and with them masses and ratios, so that what a learner knows of a sub-group keeps its meaning; points never leave
-    the group of their label.  Cursors start anew, with the points first that had not come yet.  Receipts from before
+    the group of their label.  Cursors go on with the points that were still to come.  Receipts from before
     `end_epoch` keep their ratios, and feedback for them is about the sub-groups as they were.
 
     A point costs at most 12 bytes, 8 more for a target (16 where that varies inside groups), 4 more with refresh.
@@ -106,6 +106,11 @@ class Groups(Family):
         self.k = len(self.labels)
         self.c = float(self._inside.max())
         self._cursors = Cursors(self._start)
+
+    @property
+    def parents(self) -> IntArray | None:
+        """For every sub-group the group that it is a part of; None without refresh."""
+        return None if self._cross is None else self._cross.groups.copy()
 
     @property
     def _target(self) -> FloatArray:
@@ -197,17 +202,16 @@ class Groups(Family):
             self._cross.observe(draw, norms)
 
     def end_epoch(self) -> None:
-        """With refresh, cut the groups by the norms last seen and start their cursors anew; else do nothing.
+        """With refresh, cut the groups by the norms last seen; else do nothing.
 
-        A sub-group that is drawn seldom is not through after an epoch.  What was left comes first, or its points would
-        come as if with replacement, and reshuffling's advantage would be gone.  No more than that: to remember over
-        several cuts who waits would keep points that have just become quiet from being seen, a bias that lasts.
+        A sub-group that is drawn seldom is not through after an epoch.  It goes on with what was left, or its points
+        would come as if with replacement, and reshuffling's advantage would be gone.
         """
         if self._cross is not None:
-            waiting = self._cursors.waiting(self.space.n)
+            old = self._codes.copy()
             self._cross.split(self._members, self._codes)
             kernels.sort_by_group(self._codes, self._target, self._start, self._members)
-            self._cursors.restart(self._members, waiting)
+            self._cursors.restart(self._members, old, self._codes)
 
     def state_dict(self) -> State:
         """Give what the groups are, the cursors, and with refresh the norms last seen and the present sub-groups."""

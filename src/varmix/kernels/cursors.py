@@ -1,12 +1,12 @@
 """Cursors through groups: a shuffled order, one swap of the shuffle at a time.
 
 `members` lists the points group by group; group g owns members[start[g] : start[g + 1]].  A turn visits every point of
-a group once; the first `due[g]` places of its order hold points that are to come before all others.
+a group once, or if `due[g]` is above zero only the first so many of its order: the rest of a turn that was interrupted.
 """
 
 import numpy as np
 
-from varmix.arrays import AnyArray, IntArray
+from varmix.arrays import AnyArray, FloatArray, IntArray
 from varmix.kernels.jit import kernel
 from varmix.kernels.random import mix
 
@@ -36,9 +36,9 @@ def advance(order: AnyArray, first: int, size: int, key: np.uint64, here: int) -
 
 
 @kernel
-def stretch(position: int, due: int, size: int) -> int:
-    """Give the place before which the shuffle at `position` stays: the end of those due, then that of the group."""
-    return due if position < due else size
+def turn_size(due: int, size: int) -> int:
+    """Give how many points a turn serves."""
+    return due if due > 0 else size
 
 
 @kernel
@@ -61,13 +61,12 @@ def draw_cursor(
         g = lanes[r]
         first = start[g]
         size = start[g + 1] - first
-        if position[g] >= size:
+        if position[g] >= turn_size(due[g], size):
             position[g] = 0
             turn[g] += 1
             due[g] = 0
             order[first : first + size] = members[first : first + size]
-        end = stretch(position[g], due[g], size)
-        atoms[r] = advance(order, first, end, turn_key(seed, g, turn[g]), position[g])
+        atoms[r] = advance(order, first, turn_size(due[g], size), turn_key(seed, g, turn[g]), position[g])
         position[g] += 1
 
 
@@ -78,23 +77,40 @@ def replay_cursors(
     """Bring `order`, unshuffled, to where cursors at `position` in turn `turn` have it."""
     for g in range(position.shape[0]):
         first = start[g]
-        size = start[g + 1] - first
+        size = turn_size(due[g], start[g + 1] - first)
         key = turn_key(seed, g, turn[g])
         for here in range(min(position[g], size)):
-            advance(order, first, stretch(here, due[g], size), key, here)
+            advance(order, first, size, key, here)
 
 
 @kernel
-def mark_waiting(start: IntArray, order: AnyArray, position: IntArray, marks: AnyArray) -> None:
-    """Mark the points that have not come in the present turns."""
+def mark_waiting(
+    start: IntArray, order: AnyArray, position: IntArray, due: IntArray, marks: AnyArray, shares: FloatArray
+) -> None:
+    """Mark the points that the present turns have still to serve; write their share of each group."""
     for g in range(position.shape[0]):
-        for i in range(start[g] + position[g], start[g + 1]):
+        size = start[g + 1] - start[g]
+        end = turn_size(due[g], size)
+        shares[g] = (end - position[g]) / size
+        for i in range(start[g] + position[g], start[g] + end):
             marks[order[i]] = True
 
 
 @kernel
+def deal_in(seed: np.uint64, turn: IntArray, old: AnyArray, new: AnyArray, shares: FloatArray, marks: AnyArray) -> None:
+    """Mark points that have changed their group by chance, as many as are still to come there.
+
+    They must not all be last, nor first: why they moved has to do with when they came.
+    """
+    for i in range(old.shape[0]):
+        if old[i] != new[i]:
+            bits = mix(turn_key(seed, new[i], turn[new[i]]) ^ np.uint64(i))
+            marks[i] = float(bits >> np.uint64(11)) * 2.0**-53 < shares[new[i]]
+
+
+@kernel
 def mark_due(start: IntArray, order: AnyArray, due: IntArray, marks: AnyArray) -> None:
-    """Mark the points that the present turns serve first, whether they have come or not."""
+    """Mark the points of the turns that are the rest of another, whether they have come or not."""
     for g in range(due.shape[0]):
         for i in range(start[g], start[g] + due[g]):
             marks[order[i]] = True

@@ -24,7 +24,7 @@ class NeymanState(NamedTuple):
 
 @runtime_checkable
 class HasMasses(Protocol):
-    """A family of disjoint groups that knows their masses."""
+    """A family of disjoint groups that knows their masses; it may also know their `parents`."""
 
     @property
     def masses(self) -> FloatArray:
@@ -56,7 +56,8 @@ class Neyman:
         The mean squared norm that each group is taken to have at first, if something is known; it counts as `window`
         draws.
     parents
-        For each group the larger one that it is a part of, by any labels.
+        For each group the larger one that it is a part of, by any labels; groups that are given for their masses say so
+        themselves.
 
     Examples
     --------
@@ -79,8 +80,11 @@ class Neyman:
     needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        masses = as_mixture(self.masses.masses if isinstance(self.masses, HasMasses) else self.masses, "masses")
+        family = self.masses if isinstance(self.masses, HasMasses) else None
+        masses = as_mixture(self.masses if family is None else family.masses, "masses")  # type: ignore[arg-type]
         object.__setattr__(self, "masses", masses)
+        if self.parents is None and getattr(family, "parents", None) is not None:
+            object.__setattr__(self, "parents", family.parents)  # type: ignore[union-attr]
         checked(self, gamma=as_fraction(self.gamma, "gamma"), window=as_count(self.window, "window", least=2))
         if self.prior is not None:
             prior = as_vector(self.prior, "prior", len(masses)).copy()
