@@ -68,7 +68,7 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     reassignment_ratio
         Centres that were given less than this part of what the largest was given are put on points of the batch.
         `MiniBatchKMeans` has 0.01; 0 never does it, because small clusters of far points are what lowers the inertia
-        most (with 0.01 it stayed four times as high where there are outliers).
+        most (with 0.01 it stayed 3.5 times as high where there are outliers).
     random_state
         Seed, `RandomState` or None.
     verbose
