@@ -1,7 +1,7 @@
 """Sampler: draw, get feedback, adapt."""
 
 import uuid
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,6 @@ from varmix.spaces import Points
 from varmix.uniforms import Uniforms
 
 
-@runtime_checkable
 class Shortcut(Protocol):
     """A family that makes a stratified draw in one compiled call."""
 
@@ -31,7 +30,6 @@ class Shortcut(Protocol):
         ...
 
 
-@runtime_checkable
 class Disjoint(Protocol):
     """A family whose lanes are disjoint groups: which one an atom is in says all about its ratios."""
 
@@ -94,10 +92,10 @@ class Sampler:
         self._learned = learner.init(components.k)
         check_anchor(components, learner)
         self._allocation = allocate.init(len(components.lanes(self._learned.mixture)))
-        self._shortcut = None
-        if allocate is stratified and isinstance(components, Shortcut):
-            self._shortcut = components.draw_stratified
-        self._disjoint = components if isinstance(components, Disjoint) else None
+        # By name: asking whether a family keeps to a protocol takes longer than to draw from it.
+        shortcut: Shortcut | None = components if hasattr(components, "draw_stratified") else None  # type: ignore[assignment]
+        self._shortcut = shortcut.draw_stratified if shortcut is not None and allocate is stratified else None
+        self._disjoint: Disjoint | None = components if hasattr(components, "draw_atoms") else None  # type: ignore[assignment]
         # Not from `rng`: two samplers with one seed must still refuse each other's receipts.
         self._id = uuid.uuid4().hex
         self._serial = 0

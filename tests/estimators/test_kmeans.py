@@ -112,7 +112,7 @@ def test_it_says_how_it_goes(capsys):
     told = capsys.readouterr().out
     for line in (
         "Inertia for init 2/2: ",
-        "Minibatch step 1/2000: mean batch inertia: ",
+        "Minibatch step 4/2000: mean batch inertia: ",
         "Reassigning ",
         "Converged at",
     ):
@@ -166,7 +166,9 @@ def test_a_weight_counts_as_so_many_points():
     mean = [
         np.mean(
             [
-                model(10, max_steps=300, max_no_improvement=None, random_state=s).fit(data, sample_weight=w).inertia_
+                model(10, init_size=10**6, max_steps=300, max_no_improvement=None, random_state=s)
+                .fit(data, sample_weight=w)
+                .inertia_
                 for s in range(5)
             ]
         )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from varmix.experiments.kmeans.arms import AGAIN, ARMS, CELLS, PUBLISHED, UNIFORM, VRB, VRB_SEEDED
+from varmix.experiments.kmeans.arms import AGAIN, ARMS, DEFAULT, PUBLISHED, UNIFORM, VRB, VRB_SEEDED
 from varmix.experiments.kmeans.course import MARKS
 from varmix.experiments.kmeans.data import CHEST, GENERATED, KDD, MNIST, REAL
 from varmix.experiments.kmeans.findings import ENOUGH, findings
@@ -39,8 +39,8 @@ def records(arms, sets=REAL, seedings=ENOUGH, c=40.0):
     return made
 
 
-def pooled(**more):
-    return {UNIFORM: arm(), AGAIN: arm(), **more}
+def pooled(cells=None, **more):
+    return {UNIFORM: arm(), AGAIN: arm(), **({} if cells is None else {DEFAULT: cells}), **more}
 
 
 def claim(made, part):
@@ -53,18 +53,18 @@ def verdict(made, part):
 
 
 def test_the_baseline_is_both_arms_of_uniform_draws_and_chance_is_one_beside_the_other():
-    table = Table(records({UNIFORM: arm(0.1), AGAIN: arm(0.3), CELLS: arm(0.2)}))
-    assert table.below(KDD, CELLS, 100).value == pytest.approx(0)
+    table = Table(records({UNIFORM: arm(0.1), AGAIN: arm(0.3), DEFAULT: arm(0.2)}))
+    assert table.below(KDD, DEFAULT, 100).value == pytest.approx(0)
     assert table.below(KDD, AGAIN, 100).value < -19
     assert table.below(KDD, VRB, 100) is None
-    assert table.below(KDD, CELLS, 7) is None
-    assert table.error(KDD, [CELLS], 7) is None
+    assert table.below(KDD, DEFAULT, 7) is None
+    assert table.error(KDD, [DEFAULT], 7) is None
 
 
 def test_intervals_are_over_seedings_and_not_over_runs():
     made = records(pooled(cells=arm(0.05)))
     twice = records({a: {k: v * 5 for k, v in row.items()} for a, row in pooled(cells=arm(0.05)).items()})
-    assert Table(made).below(KDD, CELLS, 100) == pytest.approx(Table(twice).below(KDD, CELLS, 100))
+    assert Table(made).below(KDD, DEFAULT, 100) == pytest.approx(Table(twice).below(KDD, DEFAULT, 100))
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,15 @@ def test_an_error_is_reached_when_it_is_kept(errors, goal, expected):
 
 def test_time_to_an_error_counts_the_setup_and_is_of_the_same_seeding():
     table = Table(records(pooled(cells=arm(0.05))))
-    assert table.faster(KDD, CELLS, 100).value == pytest.approx(2)
+    assert table.faster(KDD, DEFAULT, 100).value == pytest.approx(2)
     late = Table(records(pooled(cells=arm(0.05, setup=5e-3))))
-    assert late.faster(KDD, CELLS, 100).value == pytest.approx(1)
-    assert late.faster(KDD, CELLS, 500).value == pytest.approx(1000 / 600, rel=0.1)
-    assert Table(records(pooled(cells=arm(1.0)))).faster(KDD, CELLS, 500).value == 0  # never, in as many iterations
-    assert table.faster(KDD, CELLS, 100, [VRB]) is None
-    assert table.total(KDD, CELLS, 100).value == pytest.approx(0.06 / 0.055)
+    assert late.faster(KDD, DEFAULT, 100).value == pytest.approx(1)
+    assert late.faster(KDD, DEFAULT, 500).value == pytest.approx(1000 / 600, rel=0.1)
+    assert Table(records(pooled(cells=arm(1.0)))).faster(KDD, DEFAULT, 500).value == 0  # never, in as many iterations
+    assert table.faster(KDD, DEFAULT, 100, [VRB]) is None
+    assert table.total(KDD, DEFAULT, 100).value == pytest.approx(0.06 / 0.055)
     assert table.total(KDD, VRB, 100) is None
-    setup, each = late.seconds(KDD, CELLS)
+    setup, each = late.seconds(KDD, DEFAULT)
     assert (setup.value, each.value) == (pytest.approx(5e-3), pytest.approx(1e-4))
 
 
@@ -210,14 +210,14 @@ def test_losses_are_told_like_wins():
     made = records(pooled(cells=arm(0.05), **{VRB: arm(0.2), PUBLISHED: arm(0.1, setup=0.05)}))
     said = claim(made, "All arms on kdd_bio").measured
     assert "VRB: -10" in said
-    assert "cells: 5" in said
+    assert f"{DEFAULT}: 5" in said
     assert "set-up 50 ms" in said
     assert said.startswith("uniform: second moment 1,")
     assert claim(made, "against themselves").verdict == "measured"
     assert "seeding 0.05 s" in claim(made, "shared seeding").measured
 
 
-@pytest.mark.parametrize("dropped", [UNIFORM, AGAIN, CELLS, PUBLISHED, VRB])
+@pytest.mark.parametrize("dropped", [UNIFORM, AGAIN, DEFAULT, PUBLISHED, VRB])
 def test_findings_can_be_made_while_arms_are_missing(dropped):
     everything = {name: arm(0.1 / number) for number, name in enumerate(ARMS, 1) if name != dropped}
     found = findings(records(everything, seedings=2))

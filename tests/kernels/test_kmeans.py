@@ -81,7 +81,9 @@ def test_steps_are_the_weighted_means_of_what_every_centre_was_given(kind, preci
     rows, shift = given(kind, precision)
     centers, counts = CENTERS.astype(precision), np.zeros(len(CENTERS))
     norms, losses = np.empty(batch * steps), np.empty(steps)
-    kmeans.descend(rows, shift, costs if weighted else np.empty(0), points, weights, centers, counts, norms, losses)
+    known = np.zeros(700, dtype=np.uint8), np.full(700, -1.0, dtype=np.float32)
+    moving = centers, counts, norms, losses, *known
+    kmeans.descend(rows, shift, costs if weighted else np.empty(0), points, weights, *moving)
     expected, expected_counts = CENTERS.astype(precision).astype(float), np.zeros(len(CENTERS))
     with np.errstate(invalid="ignore"):
         want = plain_descent(X, expected, expected_counts, costs, points, weights, steps)
@@ -90,12 +92,19 @@ def test_steps_are_the_weighted_means_of_what_every_centre_was_given(kind, preci
     np.testing.assert_allclose(centers, expected, **close)
     np.testing.assert_allclose(norms**2, want[0] ** 2, **close)
     np.testing.assert_allclose(losses, np.nan_to_num(want[1]), **close)
+    last = dict(zip(points.tolist(), norms.tolist(), strict=True))  # what is known of a point is from when it last came
+    came = np.array(sorted(last))
+    far = known[1][came] * costs[came]
+    np.testing.assert_allclose(far, [last[i] for i in came.tolist()], rtol=1e-6, atol=1e-6)
+    assert (np.delete(known[1], came) == -1.0).all()
 
 
 def test_a_batch_that_weighs_nothing_moves_nothing():
     rows, shift = given("dense", np.float64)
     centers, counts, norms, losses = CENTERS.copy(), np.zeros(len(CENTERS)), np.ones(6), np.ones(1)
-    kmeans.descend(rows, shift, np.zeros(700), np.arange(6), np.ones(6), centers, counts, norms, losses)
+    nothing = np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.float32)
+    moving = centers, counts, norms, losses, *nothing
+    kmeans.descend(rows, shift, np.zeros(700), np.arange(6), np.ones(6), *moving)
     assert (centers == CENTERS).all()
     assert not counts.any()
     assert not norms.any()
@@ -156,38 +165,38 @@ def test_where_all_distances_are_zero_a_draw_goes_by_weight_alone():
     assert [seeding.pick(np.empty(0), np.zeros(4), np.zeros(1), u) for u in (0.1, 0.9)] == [0, 3]
 
 
-def test_a_group_is_cut_into_about_a_half_three_eighths_and_an_eighth():
+def cut(labels, distances, costs=(), groups=1):
+    codes, means = np.empty(len(labels), dtype=np.uint8), np.full(3 * groups, np.nan)
+    cells.cut(labels.astype(np.uint8), distances.astype(np.float32), np.array(costs, dtype=float), groups, codes, means)
+    return codes, means
+
+
+def test_a_group_is_cut_at_its_mean_and_a_third_above():
     rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(4), [8000, 800, 15, 16]).astype(np.uint8)
-    distances = (rng.gamma(3.0, size=len(labels)) * 10.0**labels).astype(np.float32)
-    codes = np.empty(len(labels), dtype=np.uint8)
-    cells.cut(labels, distances, np.empty(0), 5, codes)
+    labels = np.repeat(np.arange(4), [8000, 800, 15, 16])
+    distances = (rng.gamma(9.0, size=len(labels)) * 10.0**labels).astype(np.float32)
+    codes, means = cut(labels, distances, groups=5)
     np.testing.assert_array_equal(codes // 3, labels)
-    for group in (0, 1):
-        shares = np.bincount(codes[labels == group] % 3, minlength=3) / (labels == group).sum()
-        np.testing.assert_allclose(shares, [0.5, 0.375, 0.125], atol=0.05)
-        for part in (0, 1):  # by distance, and by nothing else
-            lower = distances[codes == 3 * group + part].max()
-            assert lower <= distances[codes == 3 * group + part + 1].min()
+    for group in (0, 1, 3):
+        inside = distances[labels == group].astype(float)
+        expected = np.digitize(inside, inside.mean() * np.array([cells.NEAR, cells.FAR]), right=True)
+        np.testing.assert_array_equal(codes[labels == group] % 3, expected)
     assert set(codes[labels == 2] % 3) == {0}  # too few
-    assert len(set(codes[labels == 3] % 3)) > 1
+    some = [c for c in range(15) if (codes == c).any()]
+    np.testing.assert_allclose(means[some], [(distances[codes == c].astype(float) ** 2).mean() for c in some])
+    assert not np.delete(means, some).any()
 
 
 def test_cells_are_cut_by_cost_times_distance():
     rng = np.random.default_rng(0)
     distances, costs = rng.gamma(3.0, size=500).astype(np.float32), rng.gamma(1.0, size=500)
-    weighted, scaled = np.empty(500, dtype=np.uint8), np.empty(500, dtype=np.uint8)
-    cells.cut(np.zeros(500, dtype=np.uint8), distances, costs, 1, weighted)
-    cells.cut(np.zeros(500, dtype=np.uint8), (costs * distances).astype(np.float32), np.empty(0), 1, scaled)
-    assert (weighted == scaled).mean() > 0.99
-    means = np.empty(3)
-    cells.mean_squares(weighted, distances, costs, means)
+    codes, means = cut(np.zeros(500), distances, costs)
     norms = costs * distances.astype(float)
-    np.testing.assert_allclose(means, [(norms[weighted == c] ** 2).mean() for c in range(3)])
+    np.testing.assert_array_equal(codes, np.digitize(norms, norms.mean() * np.array([cells.NEAR, cells.FAR])))
+    np.testing.assert_allclose(means, [(norms[codes == c] ** 2).mean() for c in range(3)])
 
 
 def test_equal_distances_are_one_cell():
-    codes = np.empty(100, dtype=np.uint8)
     for value in (0.0, 3.0):
-        cells.cut(np.zeros(100, dtype=np.uint8), np.full(100, value, dtype=np.float32), np.empty(0), 1, codes)
+        codes, _ = cut(np.zeros(100), np.full(100, value))
         assert len(set(codes)) == 1

@@ -40,7 +40,7 @@ def encode(labels: ArrayLike) -> tuple[AnyArray, AnyArray]:
 
 def _encode_small(values: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Encode what is small already: a table of all values there can be."""
-    occurs = np.zeros(np.iinfo(values.dtype).max + 1, dtype=np.bool_)
+    occurs = np.zeros(int(values.max()) + 1, dtype=np.bool_)
     kernels.mark(values, occurs)
     distinct = np.flatnonzero(occurs)
     if len(distinct) == 1 + distinct[-1] and smallest(len(distinct)) is values.dtype.type:

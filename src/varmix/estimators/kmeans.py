@@ -151,8 +151,9 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             random_state = check_random_state(self.random_state)
             centers, seeding = initial.begin(X, costs, random_state)
             rng = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
-            sampler = choice.sampler(X, centers, seeding, costs, rng)
-            descent = Descent(X, centers, batch=batch, sample_weight=costs)
+            remember = choice.by_seeding and seeding is None
+            descent = Descent(X, centers, batch=batch, sample_weight=costs, remember=remember)
+            sampler = choice.sampler(X, descent, seeding, costs, rng)
             steps = min(self.max_iter * n // batch, self.max_steps or sys.maxsize)
             tolerance = self.tol * mean_variance(X) if self.tol else 0.0
             stopping = Stopping(2.0 * batch / (n + 1), tolerance, self.max_no_improvement)

@@ -160,12 +160,15 @@ def descend(
     counts: FloatArray,
     norms: FloatArray,
     losses: FloatArray,
+    nearest: AnyArray,
+    distances: AnyArray,
 ) -> None:
     """Step by step: every point adds its weight to its nearest centre's count, which moves towards their mean.
 
     `points` and `weights` hold the batches one after the other, as many as there are `losses`.  With w the weight times
     the cost of a point, counts[c] += sum w and c += sum w (x - c) / counts[c].  `norms` takes the cost times the
-    distance to the nearest centre, `losses` the weighted mean of the squared distances of every batch.
+    distance to the nearest centre, `losses` the weighted mean of the squared distances of every batch.  `nearest` and
+    `distances`, where they are not empty, take the nearest centre of a point and how far it was, by point.
     """
     steps = losses.shape[0]
     batch = points.shape[0] // steps
@@ -207,6 +210,9 @@ def descend(
                         pull[j] += weight * difference[j]
                 masses[c] += weight
                 norms[begin + r] = cost * np.sqrt(distance)
+                if nearest.shape[0]:
+                    nearest[here[r]] = c
+                    distances[here[r]] = np.sqrt(distance)
                 total += weight * distance
                 mass += weight
         losses[t] = total / mass if mass > 0.0 else 0.0

@@ -29,7 +29,7 @@ def cells(
 ) -> Sampler:
     """Give a sampler over cells: points with the same nearest seed that are about as far from it.
 
-    The points of every seed are cut in three by their distance, about the nearest half, the next three eighths and the
+    The points of every seed are cut in three by their distance, about the nearest half, most others, and the
     farthest eighth.  How much of a batch each cell gets is Neyman's closed form, which begins with the distances of the
     seeding (and one average point in every cell) and goes on with those that are fed back; half of it is decided for
     all points of a seed together, because a single cell is drawn too seldom to be judged by its own draws alone.
@@ -67,9 +67,8 @@ def _cut(seeding: Seeding, costs: FloatArray) -> tuple[Groups, FloatArray, IntAr
     """Give the cells, the mean squared norm of each that the seeding expects, and the seed that each belongs to."""
     seeds = len(seeding.centers)
     codes = np.empty(len(seeding.nearest), dtype=smallest(kernels.PARTS * seeds))
-    kernels.cut(seeding.nearest, seeding.distances, costs, seeds, codes)
     means = np.empty(kernels.PARTS * seeds)
-    kernels.mean_squares(codes, seeding.distances, costs, means)
+    kernels.cut(seeding.nearest, seeding.distances, costs, seeds, codes, means)
     groups = Groups(codes, replacement=False)
     kept = groups.labels.astype(np.int64)  # some cells have no points
     sizes = groups.masses * len(codes)

@@ -8,10 +8,13 @@ import numpy as np
 
 import varmix.presets as presets
 from varmix.allocate import Allocation
-from varmix.arrays import AnyArray, FloatArray
+from varmix.arrays import FloatArray
 from varmix.components import Distances
 from varmix.estimators.clustering.cells import cells
+from varmix.estimators.clustering.descent import Descent
 from varmix.estimators.clustering.passes import seeded
+from varmix.estimators.clustering.proposals import LARGE, by_seeding, promised
+from varmix.estimators.clustering.relay import Relay
 from varmix.estimators.clustering.seeding import Seeding
 from varmix.learners import Learner
 from varmix.literature import vrb
@@ -20,6 +23,7 @@ from varmix.sampler import Sampler
 from varmix.solvers.loop import check_space
 
 MIXTURES, OTHERS = ("seeding", "distances"), ("uniform", "shuffle", "vrb")
+SOME = 1024  # points that say what there is to gain
 CENTERS = 10  # random ones, whose distances are the components of section 6.4
 
 
@@ -52,23 +56,42 @@ class Choice:
         given = {"gamma": self.gamma, "learner": self.learner, "allocate": self.allocate}
         return {name: value for name, value in given.items() if value is not None}
 
+    @property
+    def by_seeding(self) -> bool:
+        """Whether it matters what the seeding knows of every point."""
+        return isinstance(self.components, str) and self.components == "seeding"
+
     def sampler(
         self,
         X: Any,  # noqa: ANN401
-        centers: AnyArray,
+        descent: Descent,
         seeding: Seeding | None,
         costs: FloatArray | None,
         rng: np.random.Generator,
-    ) -> Sampler:
-        """Give the sampler over the rows of X; without a seeding of all of them, a pass makes one if it is needed."""
+    ) -> Sampler | Relay:
+        """Give the sampler over the rows of X.
+
+        Without a seeding of all of them, some points say what there is to gain.  If it is much, a pass over all points
+        is made for it; else the first pass of steps is plain reshuffling, which meets every point once, and what it
+        finds stands for the seeding.
+        """
         name, n = self.components, int(X.shape[0])
         if not isinstance(name, str):
             sampler = presets.vrm(deepcopy(name), rng=rng, **self._mixing())  # cursors of a parameter must not move
             check_space(sampler, n, "points")
             return sampler
-        if name == "seeding":
-            seeding = seeded(X, centers) if seeding is None else seeding
-            return cells(seeding, sample_weight=costs, rng=rng, **self._mixing())
+        if seeding is not None and self.by_seeding:
+            return by_seeding(seeding, sample_weight=costs, rng=rng, **self._mixing())
+        if self.by_seeding:
+            some = np.sort(rng.choice(n, min(n, SOME), replace=False))
+            far = seeded(X[some], descent.centers).distances
+            if self._mixing() or promised(far if costs is None else far * costs[some]) >= LARGE:
+                return cells(seeded(X, descent.centers), sample_weight=costs, rng=rng, **self._mixing())
+
+            def made() -> Sampler:
+                return cells(descent.remembered(), sample_weight=costs, rng=rng, **self._mixing())
+
+            return Relay(presets.uniform(n, replacement=False, rng=rng), made, after=-(-n // descent.batch))
         if name == "distances":
             if hasattr(X, "toarray"):
                 raise TypeError('components="distances" needs a dense X. Use components="seeding", which takes both.')

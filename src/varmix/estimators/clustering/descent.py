@@ -4,8 +4,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.arrays import AnyArray, FloatArray, IntArray, as_count
+from varmix.components.labels import smallest
 from varmix.estimators.clustering.passes import as_centers, as_finite, shift_of
-from varmix.estimators.clustering.seeding import as_costs
+from varmix.estimators.clustering.relay import Relay
+from varmix.estimators.clustering.seeding import Seeding, as_costs
 from varmix.kernels import kmeans as kernels
 from varmix.kernels.seeding import unpack
 from varmix.meter import GainMeter
@@ -13,9 +15,9 @@ from varmix.sampler import Sampler
 from varmix.solvers.linear import Csr, unchecked_rows
 from varmix.solvers.loop import check_space
 
-# Batches drawn with one mixture: an eighth of those so far, as there is most to learn at first, and so many draws at
-# most, beside which the calls around the compiled steps cost little.
-PART, MOST = 8, 1024
+# Batches drawn with one mixture: some at first, then an eighth of those so far, as there is most to learn early on, and
+# so many draws at most, beside which the calls around the compiled steps cost little.
+FIRST, PART, MOST = 4, 8, 1024
 
 
 class Descent:
@@ -38,6 +40,8 @@ class Descent:
         Points in a batch.
     sample_weight
         (n,) weights of the points.
+    remember
+        Whether to keep the nearest centre of every point, and its distance, as they were when it last came.
 
     Attributes
     ----------
@@ -65,7 +69,13 @@ class Descent:
     """
 
     def __init__(
-        self, X: ArrayLike | Csr, centers: ArrayLike, *, batch: int, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike | Csr,
+        centers: ArrayLike,
+        *,
+        batch: int,
+        sample_weight: ArrayLike | None = None,
+        remember: bool = False,
     ) -> None:
         self._rows, (self._n, d) = unchecked_rows(X)
         middles = as_centers(centers, self._rows, d)
@@ -79,22 +89,31 @@ class Descent:
         self.inertia = float("nan")
         self.losses = np.empty(0)
         self._last = np.empty(0, dtype=np.int64)
+        known = self._n if remember else 0
+        self._nearest = np.zeros(known, dtype=smallest(len(middles)))
+        self._distances = np.zeros(known, dtype=np.float32)
 
     @property
     def centers(self) -> AnyArray:
         """A copy of the centres as they are now."""
         return self._centers + self._shift if len(self._shift) else self._centers.copy()
 
-    def run(self, sampler: Sampler, steps: int) -> None:
+    def remembered(self) -> Seeding:
+        """Give the nearest centre of every point, and its distance, as they were when it last came: in a pass, all."""
+        return Seeding(self.centers, self._nearest, self._distances)
+
+    def run(self, sampler: Sampler | Relay, steps: int) -> None:
         """Take so many steps with the batches that a sampler over `Points(n)` draws."""
         end = self.steps + as_count(steps, "steps", least=0)
-        check_space(sampler, self._n, "points")
+        check_space(sampler.first if isinstance(sampler, Relay) else sampler, self._n, "points")
         while self.steps < end:
             self.round(sampler, end - self.steps)
 
-    def round(self, sampler: Sampler, most: int) -> None:
+    def round(self, sampler: Sampler | Relay, most: int) -> None:
         """Take the steps of one receipt, `most` of them at most, and give its feedback."""
-        count = max(min(self.steps // PART, MOST // self.batch, most), 1)
+        count = max(min(max(self.steps // PART, FIRST), MOST // self.batch, most), 1)
+        if isinstance(sampler, Relay):
+            sampler = sampler.at(self.steps)
         draw = sampler.draw(self.batch, count)
         norms = self.step(draw.indices, draw.weights, count)
         self.meter.update(draw, norms)
@@ -107,7 +126,8 @@ class Descent:
         """
         norms, losses = np.empty(len(points)), np.empty(count)
         centers, counts = self._centers.copy(), self.counts.copy()
-        kernels.descend(self._rows, self._shift, self._costs, points, weights, centers, counts, norms, losses)
+        moving = centers, counts, norms, losses, self._nearest, self._distances
+        kernels.descend(self._rows, self._shift, self._costs, points, weights, *moving)
         as_finite(float(losses.sum()))
         self._centers, self.counts = centers, counts
         self.steps += count

@@ -3,6 +3,7 @@
 import numpy as np
 
 from varmix.estimators.clustering.descent import Descent
+from varmix.estimators.clustering.relay import Relay
 from varmix.estimators.clustering.stopping import Stopping
 from varmix.sampler import Sampler
 
@@ -38,7 +39,12 @@ class Reassigning:
 
 
 def run_until(
-    descent: Descent, sampler: Sampler, steps: int, stopping: Stopping, reassigning: Reassigning, verbose: int = 0
+    descent: Descent,
+    sampler: Sampler | Relay,
+    steps: int,
+    stopping: Stopping,
+    reassigning: Reassigning,
+    verbose: int = 0,
 ) -> None:
     """Take so many steps, fewer where it stops before."""
     while descent.steps < steps:

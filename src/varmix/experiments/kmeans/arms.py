@@ -9,7 +9,7 @@ import numpy as np
 from varmix import allocate
 from varmix.arrays import FloatArray
 from varmix.components import Dense, Distances
-from varmix.estimators.clustering import Seeding, cells, plus_plus, seeded
+from varmix.estimators.clustering import Relay, Seeding, by_seeding, cells, plus_plus, seeded
 from varmix.learners import ONS, Fixed
 from varmix.literature import vrb
 from varmix.presets import uniform, vrm
@@ -20,7 +20,7 @@ SNAPSHOTS = (1, 10, None)  # centres of the seeding after which distances are ke
 UNIFORM, AGAIN, RESHUFFLING = "uniform", "uniform again", "reshuffling"
 PUBLISHED, DEFAULTS, EVEN = "VRM, as published", "VRM, our defaults", "fixed 1/k mixture"
 VRB, VRB_SEEDED = "VRB", "VRB, seeded"
-SEEDING, CELLS = "seeding snapshots", "cells"
+SEEDING, CELLS, DEFAULT = "seeding snapshots", "cells", "seeding, the default"
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _snapshots(at: Start, seed: int) -> Sampler:
     return vrm(Dense(ratios=np.column_stack([d / d.mean() for d in at.snapshots])), rng=seed)
 
 
-ARMS: dict[str, Callable[[Start, int], Sampler]] = {
+ARMS: dict[str, Callable[[Start, int], Sampler | Relay]] = {
     UNIFORM: lambda at, seed: uniform(len(at.X), rng=seed),
     AGAIN: lambda at, seed: uniform(len(at.X), rng=seed + 1_000_000),
     RESHUFFLING: lambda at, seed: uniform(len(at.X), replacement=False, rng=seed),
@@ -99,6 +99,7 @@ ARMS: dict[str, Callable[[Start, int], Sampler]] = {
     VRB_SEEDED: _vrb_seeded,
     SEEDING: _snapshots,
     CELLS: lambda at, seed: cells(at.seeding, rng=seed),
+    DEFAULT: lambda at, seed: by_seeding(at.seeding, rng=seed),
 }
 EACH_BATCH = (PUBLISHED,)  # feedback after every batch, to the letter; the others may run some batches ahead
 BASELINES = (UNIFORM, AGAIN)  # pooled: no arm is compared with one lucky set of runs

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from varmix.arrays import FloatArray
-from varmix.estimators.clustering import Descent, seeded
+from varmix.estimators.clustering import Descent, Relay, seeded
 from varmix.experiments.kmeans.arms import ARMS, EACH_BATCH, Start
 from varmix.sampler import Sampler
 
@@ -29,7 +29,7 @@ class Course:
     ideal: float
 
 
-def step(descent: Descent, sampler: Sampler, steps: int, *, each_batch: bool = False) -> None:
+def step(descent: Descent, sampler: Sampler | Relay, steps: int, *, each_batch: bool = False) -> None:
     """Take steps; with feedback after every batch, or as it is fastest."""
     for _ in range(steps if each_batch else 1):
         descent.run(sampler, 1 if each_batch else steps)
@@ -61,7 +61,8 @@ def _walk(
         stretches[mark] = time.thread_time() - begun
         centers.append(np.array(descent.centers))
         if look and marks[mark] == MOMENT_AT:
-            moments = second_moment(at.X, centers[-1], sampler)
+            present = sampler.at(descent.steps) if isinstance(sampler, Relay) else sampler
+            moments = second_moment(at.X, centers[-1], present)
     return centers, stretches, descent.meter.gain.value, moments
 
 

@@ -4,7 +4,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from varmix.experiments.kmeans.arms import BASELINES, CELLS, DEFAULTS, PUBLISHED, RESHUFFLING, UNIFORM, VRB, VRB_SEEDED
+from varmix.experiments.kmeans.arms import (
+    BASELINES,
+    DEFAULT,
+    DEFAULTS,
+    PUBLISHED,
+    RESHUFFLING,
+    UNIFORM,
+    VRB,
+    VRB_SEEDED,
+)
 from varmix.experiments.kmeans.table import Table
 
 if TYPE_CHECKING:
@@ -12,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Some of the arms, so that lines can be told apart; the table has all of them.
-DRAWN = (CELLS, UNIFORM, PUBLISHED, VRB, DEFAULTS, VRB_SEEDED, RESHUFFLING)
+DRAWN = (DEFAULT, UNIFORM, PUBLISHED, VRB, DEFAULTS, VRB_SEEDED, RESHUFFLING)
 Against = Literal["time", "iterations"]
 
 

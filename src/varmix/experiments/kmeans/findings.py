@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from varmix.experiments.findings import Claim, Findings, Picture, Verdict
-from varmix.experiments.kmeans.arms import AGAIN, BASELINES, CELLS, PUBLISHED, UNIFORM, VRB, VRB_SEEDED
+from varmix.experiments.kmeans.arms import AGAIN, BASELINES, DEFAULT, PUBLISHED, UNIFORM, VRB, VRB_SEEDED
 from varmix.experiments.kmeans.course import MOMENT_AT
 from varmix.experiments.kmeans.data import CHEST, GENERATED, KDD, MNIST, REAL
 from varmix.experiments.kmeans.figures import figure
@@ -176,18 +176,18 @@ def _constant(table: Table) -> Claim:
 def _moments(table: Table) -> Claim:
     met: dict[str, bool | None] = {}
     for name, limit in MOMENTS.items():
-        moment = table.moment(name, CELLS)
+        moment = table.moment(name, DEFAULT)
         met[name] = None if moment is None else moment.value <= limit
 
     def text(name: str) -> str | None:
-        moment, ideal = table.moment(name, CELLS), table.moment(name, CELLS, "ideal")
+        moment, ideal = table.moment(name, DEFAULT), table.moment(name, DEFAULT, "ideal")
         return None if moment is None or ideal is None else f"{moment} (ideal {ideal.value:.3g})"
 
     return Claim(
         f"Second moment against uniform after {MOMENT_AT} iterations: at most {_limits(MOMENTS)}.",
         _each(table, text),
         _verdict(table, met),
-        f"cells; {_settings(table)}; over all points",
+        f'components="seeding"; {_settings(table)}; over all points',
         beyond=True,
     )
 
@@ -199,7 +199,7 @@ def _limits(limits: dict[str, float]) -> str:
 def _errors(table: Table) -> Claim:
     met: dict[str, bool | None] = {}
     for name in (*BELOW, MNIST):
-        below = table.below(name, CELLS, 100)
+        below = table.below(name, DEFAULT, 100)
         if below is None:
             met[name] = None
         else:
@@ -209,14 +209,14 @@ def _errors(table: Table) -> Claim:
         f"mnist within {TIE} either way.",
         _each(table, lambda name: _beside(table, name, 100)),
         _verdict(table, met),
-        f"cells; {_settings(table)}",
+        f'components="seeding"; {_settings(table)}',
         beyond=True,
     )
 
 
 def _beside(table: Table, name: str, mark: int) -> str | None:
-    below = table.below(name, CELLS, mark)
-    mine, theirs = table.error(name, [CELLS], mark), table.error(name, BASELINES, mark)
+    below = table.below(name, DEFAULT, mark)
+    mine, theirs = table.error(name, [DEFAULT], mark), table.error(name, BASELINES, mark)
     if below is None or mine is None or theirs is None:
         return None
     return f"{below} ({mine.value:.3g} % for {theirs.value:.3g} %)"
@@ -225,11 +225,11 @@ def _beside(table: Table, name: str, mark: int) -> str | None:
 def _times(table: Table) -> Claim:
     met: dict[str, bool | None] = {}
     for name, limit in TIMES.items():
-        found = _levels(table, name, CELLS)
+        found = _levels(table, name, DEFAULT)
         met[name] = all(interval.value >= limit for interval in found) if len(found) == len(LEVELS) else None
     return Claim(
         f"Time with set-up to the error of uniform draws, times faster: at least {_limits(TIMES)}.",
-        _reached("Cells", _each(table, lambda name: _both(table, name, CELLS))),
+        _reached("The default", _each(table, lambda name: _both(table, name, DEFAULT))),
         _verdict(table, met),
         f"{_settings(table)}; median over seedings",
         beyond=True,
@@ -238,16 +238,16 @@ def _times(table: Table) -> Claim:
 
 def _ahead(table: Table) -> Claim:
     def ahead(name: str) -> bool | None:
-        found = [interval for form in (VRB, VRB_SEEDED) for interval in _levels(table, name, CELLS, [form])]
+        found = [interval for form in (VRB, VRB_SEEDED) for interval in _levels(table, name, DEFAULT, [form])]
         return all(interval.value > 1 for interval in found) if len(found) == 2 * len(LEVELS) else None
 
     def text(name: str) -> str | None:
-        forms = [(form, _both(table, name, CELLS, [form])) for form in (VRB, VRB_SEEDED)]
+        forms = [(form, _both(table, name, DEFAULT, [form])) for form in (VRB, VRB_SEEDED)]
         return ", ".join(f"{said} than {form}" for form, said in forms if said) or None
 
     return Claim(
         "Ahead of both forms of VRB in time with set-up.",
-        _reached("Cells", _each(table, text)),
+        _reached("The default", _each(table, text)),
         _verdict(table, {name: ahead(name) for name in TIMES}),
         f"{_settings(table)}; median over seedings",
         beyond=True,
@@ -279,14 +279,14 @@ def _arms(table: Table, name: str) -> Claim:
 
 def _total(table: Table) -> Claim:
     def text(name: str) -> str | None:
-        found = [table.total(name, CELLS, level) for level in LEVELS]
+        found = [table.total(name, DEFAULT, level) for level in LEVELS]
         times = " and ".join(str(interval) for interval in found if interval is not None)
         first = [float(result["seeding_seconds"]) for result in table.results(name)]
         return f"{times} (seeding {sum(first) / len(first):.3g} s)" if times else None
 
     return Claim(
         "The same with the time of the shared seeding in it.",
-        _reached("Cells", _each(table, text)),
+        _reached("The default", _each(table, text)),
         "measured",
         f"{_settings(table)}; full k-means++ on all points of the training part",
         beyond=True,

@@ -1,0 +1,77 @@
+"""Which sampler k-means begins with, and what takes over."""
+
+import numpy as np
+import pytest
+
+import varmix
+from varmix.components import Scores
+from varmix.estimators import MixtureKMeans
+from varmix.estimators.clustering import Descent, Relay, by_seeding, labels, plus_plus, seeded
+from varmix.estimators.clustering.proposals import LARGE, POINTS, SMALL, promised
+
+RNG = np.random.default_rng(0)
+EVEN = RNG.choice([-1.0, 1.0], size=(3000, 12)) + 0.01 * RNG.normal(size=(3000, 12))
+MIDDLE, UNEVEN = RNG.normal(size=(3000, 2)), RNG.standard_t(1, size=(3000, 3))
+
+
+@pytest.mark.parametrize(
+    ("X", "first"), [(EVEN, varmix.Groups), (MIDDLE, Scores), (UNEVEN, None)], ids=["even", "middle", "uneven"]
+)
+def test_the_more_distances_differ_the_sooner_cells_are_made(X, first):
+    seeding = plus_plus(X, 20, rng=0)
+    gain = promised(seeding.distances)
+    chosen = by_seeding(seeding, rng=0)
+    if first is None:
+        assert gain >= LARGE
+        assert isinstance(chosen, varmix.Sampler)
+        return
+    assert (gain < SMALL) == (first is not Scores)
+    assert isinstance(chosen, Relay)
+    assert isinstance(chosen.first.components, Scores) == (first is Scores)
+    descent = Descent(X, seeding.centers, batch=10)
+    descent.run(chosen, 3000 // POINTS)
+    assert chosen.at(descent.steps) is not chosen.first
+    assert isinstance(chosen.at(descent.steps).components, varmix.Groups)
+    np.testing.assert_array_equal(chosen.mixture, chosen.at(descent.steps).mixture)
+
+
+def test_settings_of_a_mixture_are_for_cells():
+    seeding = plus_plus(MIDDLE, 20, rng=0)
+    assert by_seeding(seeding, rng=0, gamma=0.3).mixture[-1] == pytest.approx(0.3)
+
+
+def test_points_that_are_all_centres_promise_nothing_known():
+    assert promised(np.zeros(5)) == np.inf
+    assert isinstance(by_seeding(plus_plus([[0.0], [1.0]], 2, rng=0), rng=0), varmix.Sampler)
+
+
+@pytest.mark.parametrize("X", [EVEN, MIDDLE], ids=["even", "middle"])
+def test_a_pass_of_steps_finds_what_a_seeding_of_all_points_would(X):
+    seeding = plus_plus(X, 20, rng=0, points=np.arange(100))
+    descent = Descent(X, seeding.centers, batch=64, remember=True)
+    descent.run(varmix.uniform(len(X), replacement=False, rng=0), -(-len(X) // 64))
+    known = descent.remembered()
+    exact = seeded(X, descent.centers)
+    assert (known.nearest == exact.nearest).mean() > 0.8  # the centres have moved on the way
+    assert np.corrcoef(known.distances, exact.distances)[0, 1] > 0.7
+    assert known.nearest.max() < 20
+
+
+def test_a_fit_from_a_subsample_reshuffles_first_and_then_samples_cells():
+    short = MixtureKMeans(20, batch_size=64, max_steps=40, random_state=0).fit(MIDDLE)
+    assert short.mixture_.tolist() == [1.0]
+    assert short.gain_.value == pytest.approx(1.0)
+    long = MixtureKMeans(20, batch_size=64, max_steps=200, max_no_improvement=None, random_state=0).fit(MIDDLE)
+    assert len(long.mixture_) > 20
+    assert long.gain_.low > 1.0
+    uneven = MixtureKMeans(20, batch_size=64, max_steps=40, random_state=0).fit(UNEVEN)
+    assert len(uneven.mixture_) > 20
+
+
+def test_a_fit_that_changes_its_sampler_gives_the_same_result_again():
+    fits = [
+        MixtureKMeans(8, batch_size=64, max_steps=100, max_no_improvement=None, random_state=3).fit(MIDDLE)
+        for _ in range(2)
+    ]
+    np.testing.assert_array_equal(fits[0].cluster_centers_, fits[1].cluster_centers_)
+    np.testing.assert_array_equal(fits[0].labels_, labels(MIDDLE, fits[0].cluster_centers_))
