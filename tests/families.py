@@ -20,7 +20,7 @@ from varmix import (
     Uniform,
     with_uniform,
 )
-from varmix.components import Exponential, Family, MirrorDescent, Ranks, Scores
+from varmix.components import Exponential, Family, MirrorDescent, Ranks
 from varmix.draw import seal
 
 N = 40
@@ -93,9 +93,6 @@ FAMILIES = {
     "distances, target": lambda: with_uniform(Distances(features(), features()[:3], target=TARGET)),
     "stack": lambda: Stack(Dense(probabilities()), Groups(LABELS), Uniform(N)),
     "stack, anchored": lambda: with_uniform(Groups(LABELS, smoothing=0.1), Distances(features(), features()[:2])),
-    "scores": lambda: Scores(np.arange(N) ** 2.0),
-    "scores, anchored": lambda: with_uniform(Scores(np.arange(N, dtype=np.float32), cap=1.5)),
-    "scores and groups": lambda: with_uniform(Scores(np.sqrt(np.arange(N))), Groups(LABELS)),
     "drifting": Drifting,
 }
 

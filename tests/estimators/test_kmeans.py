@@ -169,7 +169,7 @@ def test_a_weight_counts_as_so_many_points():
                 model(10, init_size=10**6, max_steps=300, max_no_improvement=None, random_state=s)
                 .fit(data, sample_weight=w)
                 .inertia_
-                for s in range(5)
+                for s in range(16)
             ]
         )
         for data, w in ((HEAVY, weight), (np.repeat(HEAVY, weight.astype(int), axis=0), None))

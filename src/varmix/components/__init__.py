@@ -9,7 +9,6 @@ from varmix.components.groups import Groups
 from varmix.components.kdpp import KDpp
 from varmix.components.mirror import MirrorDescent
 from varmix.components.ranks import Ranks
-from varmix.components.scores import Scores
 from varmix.components.stack import Stack, with_uniform
 from varmix.components.uniform import Uniform
 
@@ -25,7 +24,6 @@ __all__ = [
     "KDpp",
     "MirrorDescent",
     "Ranks",
-    "Scores",
     "Stack",
     "Uniform",
     "with_uniform",

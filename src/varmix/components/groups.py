@@ -108,6 +108,11 @@ class Groups(Family):
         self._cursors = Cursors(self._start)
 
     @property
+    def has_anchor(self) -> bool:
+        """Whether the last component is the target."""
+        return self._anchored
+
+    @property
     def parents(self) -> IntArray | None:
         """For every sub-group the group that it is a part of; None without refresh."""
         return None if self._cross is None else self._cross.groups.copy()

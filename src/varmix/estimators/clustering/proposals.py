@@ -7,20 +7,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.arrays import AnyArray
-from varmix.components import Scores
-from varmix.estimators.clustering.cells import GAMMA, cells
+from varmix.estimators.clustering.cells import cells
 from varmix.estimators.clustering.relay import Relay
 from varmix.estimators.clustering.seeding import Seeding, as_costs
-from varmix.learners import Fixed
-from varmix.presets import uniform, vrm
+from varmix.presets import uniform
 from varmix.sampler import Sampler
 from varmix.uniforms import as_generator
 
-# What the best law would gain, as far as the seeding knows: below SMALL uniform draws do as well for a while, from
-# LARGE on cells are made at once.  Their set-up takes the time of some ten steps, so else it waits for a step per so
-# many points.
-SMALL, LARGE, POINTS = 1.15, 1.5, 500
-CAP = 3.0  # of the distances that are drawn by, in units of their mean: what a draw takes
+# What the best law would gain, as far as is known: below SMALL cells wait until the steps so far outweigh their set-up,
+# which takes the time of some twenty steps; from LARGE on they are worth a pass over all points.
+SMALL, LARGE = 1.15, 1.5
+POINTS = 500  # for each so many, a step that cells wait
 
 
 def by_seeding(
@@ -30,10 +27,7 @@ def by_seeding(
     rng: int | np.random.Generator | None = None,
     **mixing: Any,  # noqa: ANN401
 ) -> Sampler | Relay:
-    """Give the sampler that pays soonest: cells at once where the distances of the seeding differ much, else later.
-
-    Before that, points come in proportion to their distance, which costs nothing to set up
-    (`varmix.components.Scores`), or uniformly where even the best law would gain next to nothing.
+    """Give the sampler that pays soonest: cells, at once or after some uniform draws where there is little to gain.
 
     Parameters
     ----------
@@ -50,7 +44,7 @@ def by_seeding(
     --------
     >>> from varmix.estimators.clustering import plus_plus
     >>> rng = np.random.default_rng(0)
-    >>> even, uneven = rng.random((2000, 3)), rng.standard_t(1, size=(2000, 3))
+    >>> even, uneven = rng.choice([-1.0, 1.0], size=(2000, 12)), rng.standard_t(1, size=(2000, 3))
     >>> [type(by_seeding(plus_plus(X, 9, rng=0))).__name__ for X in (even, uneven)]
     ['Relay', 'Sampler']
     """
@@ -61,13 +55,9 @@ def by_seeding(
     def made() -> Sampler:
         return cells(seeding, sample_weight=sample_weight, rng=generator, **mixing)
 
-    if mixing or gain >= LARGE:
+    if mixing or gain >= SMALL:
         return made()
-    if gain < SMALL:
-        first = uniform(len(scores), rng=generator)
-    else:
-        first = vrm(Scores(scores, cap=CAP), learner=Fixed([1.0 - GAMMA, GAMMA]), rng=generator)
-    return Relay(first, made, len(scores) // POINTS)
+    return Relay(uniform(len(scores), rng=generator), made, len(scores) // POINTS)
 
 
 def promised(scores: AnyArray) -> float:
