@@ -166,8 +166,10 @@ def test_where_all_distances_are_zero_a_draw_goes_by_weight_alone():
 
 
 def cut(labels, distances, costs=(), groups=1):
-    codes, means = np.empty(len(labels), dtype=np.uint8), np.full(3 * groups, np.nan)
-    cells.cut(labels.astype(np.uint8), distances.astype(np.float32), np.array(costs, dtype=float), groups, codes, means)
+    codes, numbers, means = np.empty(len(labels), dtype=np.uint8), np.full(3 * groups, -1), np.full(3 * groups, np.nan)
+    given = labels.astype(np.uint8), distances.astype(np.float32), np.array(costs, dtype=float)
+    cells.cut(*given, groups, codes, numbers, means)
+    np.testing.assert_array_equal(numbers, np.bincount(codes, minlength=3 * groups))
     return codes, means
 
 
@@ -200,3 +202,9 @@ def test_equal_distances_are_one_cell():
     for value in (0.0, 3.0):
         codes, _ = cut(np.zeros(100), np.full(100, value))
         assert len(set(codes)) == 1
+
+
+def test_cells_are_renumbered_where_some_are_empty():
+    codes = np.array([5, 0, 2, 5], dtype=np.uint8)
+    cells.renumber(codes, np.array([0, 0, 1, 1, 1, 2], dtype=np.uint8))
+    assert codes.tolist() == [2, 0, 1, 2]

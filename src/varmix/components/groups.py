@@ -2,7 +2,7 @@
 
 from copy import copy
 from functools import partial
-from typing import Literal, final
+from typing import Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -97,10 +97,28 @@ class Groups(Family):
             raise ValueError(f"refresh must be None or 'cross', got {refresh!r}.")
         self.refresh = refresh
         self.labels, self._codes = encode(labels)
+        self._build(target)
+
+    @classmethod
+    def numbered(cls, codes: AnyArray, counts: IntArray, *, replacement: bool = True) -> Self:
+        """Give groups whose points are numbered already, 0 to k - 1, and counted: nothing is looked at again.
+
+        Examples
+        --------
+        >>> Groups.numbered(np.array([0, 1, 1], dtype=np.uint8), np.array([1, 2])).masses.round(3).tolist()
+        [0.333, 0.667]
+        """
+        groups = cls.__new__(cls)
+        groups.smoothing, groups.replacement, groups.refresh = 0.0, replacement, None
+        groups.labels, groups._codes = np.arange(len(counts)), codes
+        groups._build(None, counts)
+        return groups
+
+    def _build(self, target: ArrayLike | None, counts: IntArray | None = None) -> None:
         self.space = Points(len(self._codes), target)
-        self._sort()
+        self._sort(counts)
         self._cumulative = self._running_sums()
-        self._cross = None if refresh is None else self._cut()
+        self._cross = None if self.refresh is None else self._cut()
         self._inside = (1 - self.smoothing) / self.masses + self.smoothing
         self._anchored = False
         self.k = len(self.labels)
@@ -122,10 +140,13 @@ class Groups(Family):
         """The target as kernels take it: empty when uniform."""
         return np.empty(0) if self.space.target is None else self.space.target
 
-    def _sort(self) -> None:
-        """Weigh the groups, and list the points with a target group by group."""
-        counts, self.masses = np.zeros(len(self.labels), dtype=np.int64), np.zeros(len(self.labels))
-        kernels.weigh_groups(self._codes, self._target, counts, self.masses)
+    def _sort(self, counts: IntArray | None = None) -> None:
+        """Weigh the groups, unless their points are counted, and list the points with a target group by group."""
+        if counts is None:
+            counts, self.masses = np.zeros(len(self.labels), dtype=np.int64), np.zeros(len(self.labels))
+            kernels.weigh_groups(self._codes, self._target, counts, self.masses)
+        else:
+            self.masses = counts / len(self._codes)
         if counts.min() == 0:
             label = self.labels[np.argmin(counts)].item()
             raise ValueError(f"Group {label!r} is empty: its target is zero everywhere. Remove its points.")

@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.arrays import AnyArray, as_array
-from varmix.kernels import labels as kernels
 
 BLOCK = 1 << 20  # points encoded at a time, so that a hundred million of them need no large temporary arrays
 
@@ -28,27 +27,12 @@ def encode(labels: ArrayLike) -> tuple[AnyArray, AnyArray]:
             f"labels must be integers, booleans or strings, got dtype {values.dtype}. "
             f"Bin numbers first, for example with numpy.digitize."
         )
-    if values.dtype in (np.uint8, np.uint16):
-        return _encode_small(np.ascontiguousarray(values))
     if values.dtype.kind in "iu":
         low, high = int(values.min()), int(values.max())
         if high - low < max(1024, len(values)):  # a table of what occurs is smaller than a sort
             return _encode_range(values, low, high)
     distinct, inverse = np.unique(values, return_inverse=True)
     return distinct, inverse.astype(smallest(len(distinct)))
-
-
-def _encode_small(values: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Encode what is small already: a table of all values there can be."""
-    occurs = np.zeros(int(values.max()) + 1, dtype=np.bool_)
-    kernels.mark(values, occurs)
-    distinct = np.flatnonzero(occurs)
-    if len(distinct) == 1 + distinct[-1] and smallest(len(distinct)) is values.dtype.type:
-        return distinct.astype(np.uint64), values.copy()
-    rank = (np.cumsum(occurs) - 1).astype(smallest(len(distinct)))
-    codes = np.empty(len(values), dtype=rank.dtype)
-    kernels.look_up(values, rank, codes)
-    return distinct.astype(np.uint64), codes
 
 
 def _encode_range(values: AnyArray, low: int, high: int) -> tuple[AnyArray, AnyArray]:

@@ -5,7 +5,7 @@ Two passes and no sort: the order of the points is nothing, and equal scores sta
 
 import numpy as np
 
-from varmix.arrays import AnyArray, FloatArray
+from varmix.arrays import AnyArray, FloatArray, IntArray
 from varmix.kernels.jit import kernel
 
 PARTS = 3
@@ -22,9 +22,18 @@ def score(distances: AnyArray, costs: FloatArray, i: int) -> float:
 
 @kernel
 def cut(
-    labels: AnyArray, distances: AnyArray, costs: FloatArray, groups: int, cells: AnyArray, means: FloatArray
+    labels: AnyArray,
+    distances: AnyArray,
+    costs: FloatArray,
+    groups: int,
+    cells: AnyArray,
+    numbers: IntArray,
+    means: FloatArray,
 ) -> None:
-    """Write the cell of every point, PARTS * group + part, and the mean squared score of every cell; zero if empty."""
+    """Write the cell of every point, PARTS * group + part; of every cell how many points, and their mean squared score.
+
+    The mean of no points is zero.
+    """
     n = labels.shape[0]
     sizes, limits = np.zeros(groups, np.int64), np.zeros(groups)
     for i in range(n):
@@ -32,7 +41,7 @@ def cut(
         limits[labels[i]] += score(distances, costs, i)
     for g in range(groups):
         limits[g] = limits[g] / sizes[g] if sizes[g] >= LEAST else np.inf
-    numbers = np.zeros(means.shape[0], np.int64)
+    numbers[:] = 0
     means[:] = 0.0
     for i in range(n):
         value = score(distances, costs, i)
@@ -43,3 +52,10 @@ def cut(
         means[cell] += value * value
     for c in range(means.shape[0]):
         means[c] /= max(numbers[c], 1)
+
+
+@kernel
+def renumber(cells: AnyArray, places: AnyArray) -> None:
+    """Put the place of every cell in place of its number."""
+    for i in range(cells.shape[0]):
+        cells[i] = places[cells[i]]

@@ -1,12 +1,12 @@
 """Neyman: the closed form for disjoint groups."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, as_count, as_fraction, as_mixture, as_vector
+from varmix.arrays import AnyArray, FloatArray, IntArray, as_count, as_fraction, as_mixture, as_vector
 from varmix.evidence import Evidence
 from varmix.kernels import learners as kernels
 from varmix.learners.base import checked
@@ -22,7 +22,6 @@ class NeymanState(NamedTuple):
     counts: FloatArray
 
 
-@runtime_checkable
 class HasMasses(Protocol):
     """A family of disjoint groups that knows their masses; it may also know their `parents`."""
 
@@ -80,11 +79,11 @@ class Neyman:
     needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        family = self.masses if isinstance(self.masses, HasMasses) else None
+        family: Any = self.masses if hasattr(self.masses, "masses") and not isinstance(self.masses, type) else None
         masses = as_mixture(self.masses if family is None else family.masses, "masses")  # type: ignore[arg-type]
         object.__setattr__(self, "masses", masses)
         if self.parents is None and getattr(family, "parents", None) is not None:
-            object.__setattr__(self, "parents", family.parents)  # type: ignore[union-attr]
+            object.__setattr__(self, "parents", family.parents)
         checked(self, gamma=as_fraction(self.gamma, "gamma"), window=as_count(self.window, "window", least=2))
         if self.prior is not None:
             prior = as_vector(self.prior, "prior", len(masses)).copy()
@@ -97,7 +96,7 @@ class Neyman:
                 raise ValueError(
                     f"parents must be one label for each of the {len(masses)} groups, got shape {labels.shape}."
                 )
-            object.__setattr__(self, "parents", np.unique(labels, return_inverse=True)[1].astype(np.int64))
+            object.__setattr__(self, "parents", _numbered(labels))
 
     def init(self, k: int) -> NeymanState:
         """Start in proportion to the masses, or as the prior asks for."""
@@ -128,3 +127,10 @@ class Neyman:
         parents = NONE if self.parents is None else np.asarray(self.parents)
         kernels.neyman(squares, counts, np.asarray(self.masses), parents, old, self.gamma, mixture)
         return NeymanState(mixture, squares, counts)
+
+
+def _numbered(labels: AnyArray) -> IntArray:
+    """Give labels as numbers from zero on; small ones are that already, and some may be missing."""
+    if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < 8 * len(labels):
+        return labels.astype(np.int64)
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)

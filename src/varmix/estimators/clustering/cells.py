@@ -67,14 +67,16 @@ def _cut(seeding: Seeding, costs: FloatArray) -> tuple[Groups, FloatArray, IntAr
     """Give the cells, the mean squared norm of each that the seeding expects, and the seed that each belongs to."""
     seeds = len(seeding.centers)
     codes = np.empty(len(seeding.nearest), dtype=smallest(kernels.PARTS * seeds))
-    means = np.empty(kernels.PARTS * seeds)
-    kernels.cut(seeding.nearest, seeding.distances, costs, seeds, codes, means)
-    groups = Groups(codes, replacement=False)
-    kept = groups.labels.astype(np.int64)  # some cells have no points
-    sizes = groups.masses * len(codes)
+    numbers, means = np.empty(kernels.PARTS * seeds, dtype=np.int64), np.empty(kernels.PARTS * seeds)
+    kernels.cut(seeding.nearest, seeding.distances, costs, seeds, codes, numbers, means)
+    kept = np.flatnonzero(numbers)
+    if len(kept) < len(numbers):  # some cells have no points
+        kernels.renumber(codes, (np.cumsum(numbers > 0) - 1).astype(codes.dtype))
+    sizes, squares = numbers[kept], means[kept]
+    groups = Groups.numbered(codes, sizes, replacement=False)
     # One average point more in every cell.  An outlier that is a seed has no distance, and would hardly be drawn; but
     # the first other point that its centre is given takes that away, and then no point is farther.
-    prior = (sizes * means[kept] + groups.masses @ means[kept]) / (sizes + 1.0)
+    prior = (sizes * squares + groups.masses @ squares) / (sizes + 1.0)
     return groups, prior, kept // kernels.PARTS
 
 

@@ -18,6 +18,7 @@ from varmix.uniforms import as_generator
 # which takes the time of some twenty steps; from LARGE on they are worth a pass over all points.
 SMALL, LARGE = 1.15, 1.5
 POINTS = 500  # for each so many, a step that cells wait
+SOME = 8192  # points that are enough to tell
 
 
 def by_seeding(
@@ -50,23 +51,24 @@ def by_seeding(
     """
     costs = as_costs(sample_weight, len(seeding.nearest))
     scores = seeding.distances * costs if len(costs) else seeding.distances
-    gain, generator = promised(scores), as_generator(rng)
+    if mixing or promised(scores) >= SMALL:
+        return cells(seeding, sample_weight=sample_weight, rng=rng, **mixing)
+    generator = as_generator(rng)
 
     def made() -> Sampler:
-        return cells(seeding, sample_weight=sample_weight, rng=generator, **mixing)
+        return cells(seeding, sample_weight=sample_weight, rng=generator)
 
-    if mixing or gain >= SMALL:
-        return made()
     return Relay(uniform(len(scores), rng=generator), made, len(scores) // POINTS)
 
 
 def promised(scores: AnyArray) -> float:
-    """Give what drawing in proportion to norms would gain, if these were the norms: mean(l^2) / mean(l)^2.
+    """Give what drawing in proportion to norms would gain, if these were the norms: mean(l^2) / mean(l)^2 of some.
 
     Examples
     --------
     >>> promised(np.array([1.0, 1.0, 1.0, 5.0]))
     1.75
     """
-    total = float(scores.sum(dtype=np.float64))
-    return len(scores) * float(np.dot(scores, scores)) / total**2 if total > 0.0 else math.inf
+    some = scores[:: max(len(scores) // SOME, 1)].astype(np.float64)
+    total = float(some.sum())
+    return len(some) * float(some @ some) / total**2 if total > 0.0 else math.inf
