@@ -209,7 +209,7 @@ def test_no_more_than_half_a_batch_is_reassigned():
 
 def test_memory_beyond_the_points_is_at_most_32_bytes_a_point():
     n = 200_000
-    data = RNG.normal(size=(n, 3))
+    data = np.random.default_rng(5).normal(size=(n, 3))
     for _ in range(2):  # the second time nothing is compiled
         tracemalloc.start()
         seeding = seeded(data, data[:50])

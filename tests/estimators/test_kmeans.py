@@ -47,7 +47,7 @@ def test_clusters_are_found_with_every_sampler(components, precision):
 
 @pytest.mark.parametrize("components", [n for n in NAMES if n != "distances"])
 def test_sparse_rows_give_what_dense_rows_give(components):
-    thin = HEAVY * (RNG.random(HEAVY.shape) < 0.5)
+    thin = HEAVY * (np.random.default_rng(5).random(HEAVY.shape) < 0.5)
     dense, sparse = (model(8, components=components).fit(form(thin)) for form in (np.asarray, csr_matrix))
     assert sparse.inertia_ == pytest.approx(dense.inertia_, rel=0.05)
     np.testing.assert_array_equal(sparse.predict(csr_matrix(thin)), sparse.predict(thin))
@@ -78,7 +78,8 @@ def test_it_does_not_lose_to_mini_batch_k_means():
 
 @pytest.mark.parametrize("n", [6, 7, 40, 99, 100, 101])
 def test_small_data_are_clustered_too(n):
-    few = np.vstack([MIDDLES[i % 6] + 0.01 * RNG.normal(size=3) for i in range(n)])
+    rng = np.random.default_rng(n)
+    few = np.vstack([MIDDLES[i % 6] + 0.01 * rng.normal(size=3) for i in range(n)])
     fitted = model(n_init=5).fit(few)
     assert adjusted_rand_score(np.arange(n) % 6, fitted.labels_) == 1.0
     best = KMeans(6, n_init=10, random_state=0).fit(few)
@@ -153,7 +154,7 @@ def test_warnings_are_those_of_scikit_learn():
 
 def test_points_that_weigh_nothing_have_no_say():
     weight = np.where(np.arange(4000) < 2000, 1.0, 0.0)
-    data = np.vstack([X, 1e3 + RNG.normal(size=(2000, 3))])
+    data = np.vstack([X, 1e3 + np.random.default_rng(5).normal(size=(2000, 3))])
     for components in NAMES:
         fitted = model(components=components, n_init=3).fit(data, sample_weight=weight)
         assert np.abs(fitted.cluster_centers_).max() < 50
@@ -199,7 +200,7 @@ def test_empty_clusters_are_put_on_points_where_that_is_asked_for():
 
 
 def test_partial_fit_takes_a_step_over_all_rows_it_is_given():
-    chunks, weights = np.split(X, 10), np.split(RNG.uniform(0.5, 2.0, 2000), 10)
+    chunks, weights = np.split(X, 10), np.split(np.random.default_rng(5).uniform(0.5, 2.0, 2000), 10)
     fitted = model(init=MIDDLES + 0.3)
     centers, counts = MIDDLES + 0.3, np.zeros(6)
     for chunk, weight in zip(chunks, weights, strict=True):
@@ -316,7 +317,7 @@ def test_a_call_that_fails_leaves_the_model_as_it_was():
 
 @pytest.mark.parametrize("precision", [np.float64, np.float32])
 def test_the_data_are_not_copied(precision):
-    data = RNG.normal(size=(20_000, 40)).astype(precision)
+    data = np.random.default_rng(5).normal(size=(20_000, 40)).astype(precision)
     for _ in range(2):  # the second time nothing is compiled
         tracemalloc.start()
         fitted = model(10, max_steps=20, init_size=500).fit(data)
@@ -352,7 +353,7 @@ def test_a_memory_map_larger_than_memory_can_be_fitted(tmp_path):
     path = tmp_path / "points.dat"
     mapped = np.memmap(path, dtype=np.float32, mode="w+", shape=(300_000, 64))
     for start in range(0, 300_000, 50_000):
-        mapped[start : start + 50_000] = RNG.normal(size=(50_000, 64))
+        mapped[start : start + 50_000] = np.random.default_rng(5).normal(size=(50_000, 64))
     mapped.flush()
     command = [sys.executable, "-c", MAPPED, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
