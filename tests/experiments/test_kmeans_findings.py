@@ -6,8 +6,9 @@ import pytest
 from varmix.experiments.kmeans.arms import AGAIN, ARMS, DEFAULT, PUBLISHED, UNIFORM, VRB, VRB_SEEDED
 from varmix.experiments.kmeans.course import MARKS
 from varmix.experiments.kmeans.data import CHEST, GENERATED, KDD, MNIST, REAL
-from varmix.experiments.kmeans.findings import ENOUGH, findings
+from varmix.experiments.kmeans.findings import findings
 from varmix.experiments.kmeans.table import Table, arrival
+from varmix.experiments.kmeans.words import ENOUGH
 from varmix.experiments.records import Record
 
 

@@ -1,18 +1,16 @@
 """What the runs of section 6.4 show."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from varmix.experiments.findings import Claim, Findings, Picture, Verdict
+from varmix.experiments.findings import Claim, Findings, Picture
 from varmix.experiments.kmeans.arms import AGAIN, BASELINES, DEFAULT, PUBLISHED, UNIFORM, VRB, VRB_SEEDED
 from varmix.experiments.kmeans.course import MOMENT_AT
 from varmix.experiments.kmeans.data import CHEST, GENERATED, KDD, MNIST, REAL
 from varmix.experiments.kmeans.figures import figure
 from varmix.experiments.kmeans.table import Table
+from varmix.experiments.kmeans.words import LEVELS, both, each, levels, limits, reached, said, settings, verdict
 from varmix.experiments.records import Record
-from varmix.meter import Interval
 
-ENOUGH = 8  # seedings, below which nothing is judged
-LEVELS = (100, 500)  # iterations of uniform draws whose error is to be reached
 MOMENTS = {KDD: 0.87, CHEST: 0.46, MNIST: 0.99}  # at most
 BELOW = {KDD: 1.5, CHEST: 6.0}  # percentage points, at least
 TIE = 0.5  # percentage points either way on mnist
@@ -84,40 +82,6 @@ def _claims(table: Table) -> list[Claim]:
     return [claim for claim in claims if claim.measured]
 
 
-def _settings(table: Table) -> str:
-    seedings = min(len(table.results(name)) for name in table.sets)
-    return f"{seedings} seedings x {table.runs} runs, 100 clusters, batch 100"
-
-
-def _verdict(table: Table, met: dict[str, bool | None]) -> Verdict:
-    """Judge what is asked of several sets; None is what did not run, and too few seedings say nothing."""
-    if any(good is None or len(table.results(name)) < ENOUGH for name, good in met.items()):
-        return "too few runs"
-    if all(met.values()):
-        return "holds"
-    return "holds in part" if any(met.values()) else "does not hold"
-
-
-def _each(table: Table, text: Callable[[str], str | None]) -> str:
-    """Say something of every set that ran."""
-    found = {name: text(name) for name in table.sets}
-    told = [f"{name} {said}" for name, said in found.items() if said]
-    return f"{'; '.join(told)}." if told else ""
-
-
-def _said(interval: Interval | None) -> str | None:
-    return None if interval is None else str(interval)
-
-
-def _levels(table: Table, name: str, arm: str, than: Sequence[str] = BASELINES) -> list[Interval]:
-    found = [table.faster(name, arm, level, than) for level in LEVELS]
-    return [interval for interval in found if interval is not None]
-
-
-def _both(table: Table, name: str, arm: str, than: Sequence[str] = BASELINES) -> str | None:
-    return " and ".join(map(str, _levels(table, name, arm, than))) or None
-
-
 def _eventually(table: Table) -> Claim:
     """Whether the published arm is ahead in time at the later level, of uniform draws and of VRB."""
 
@@ -127,21 +91,16 @@ def _eventually(table: Table) -> Claim:
         return all(interval.low > 1 for interval in known) if len(known) == 2 else None
 
     def text(name: str) -> str | None:
-        if (uniform := _both(table, name, PUBLISHED)) is None:
+        if (uniform := both(table, name, PUBLISHED)) is None:
             return None
-        return f"{uniform} than uniform draws, {_both(table, name, PUBLISHED, [VRB]) or 'unknown'} than VRB"
+        return f"{uniform} than uniform draws, {both(table, name, PUBLISHED, [VRB]) or 'unknown'} than VRB"
 
     return Claim(
         "VRM suffers initially from a high set-up time, but eventually outperforms uniform sampling and VRB in time.",
-        _reached("VRM as published", _each(table, text)),
-        _verdict(table, {name: ahead(name) for name in (KDD, CHEST)}),
-        f"{_settings(table)}; judged at the later level, on kdd_bio and chest_accel; median over seedings",
+        reached("VRM as published", each(table, text)),
+        verdict(table, {name: ahead(name) for name in (KDD, CHEST)}),
+        f"{settings(table)}; judged at the later level, on kdd_bio and chest_accel; median over seedings",
     )
-
-
-def _reached(who: str, each: str) -> str:
-    levels = " and ".join(map(str, LEVELS))
-    return f"{who}, times sooner at the error that uniform draws have after {levels} iterations: {each}" if each else ""
 
 
 def _no_advantage(table: Table) -> Claim:
@@ -154,8 +113,8 @@ def _no_advantage(table: Table) -> Claim:
         f"{' and '.join(map(str, known))}."
         if known
         else "",
-        _verdict(table, {MNIST: none}),
-        f"{_settings(table)}; none is less than {TIE} either way",
+        verdict(table, {MNIST: none}),
+        f"{settings(table)}; none is less than {TIE} either way",
     )
 
 
@@ -167,9 +126,9 @@ def _constant(table: Table) -> Claim:
 
     return Claim(
         "Table 1: c is 48.18 on KDD and 3.09 on MNIST.",
-        f"c of the ten components, mean over seedings and choices of centres: {_each(table, text)}",
+        f"c of the ten components, mean over seedings and choices of centres: {each(table, text)}",
         "measured",
-        f"{_settings(table)}; distances over their sum: what the paper prints does not sum to one",
+        f"{settings(table)}; distances over their sum: what the paper prints does not sum to one",
     )
 
 
@@ -184,16 +143,12 @@ def _moments(table: Table) -> Claim:
         return None if moment is None or ideal is None else f"{moment} (ideal {ideal.value:.3g})"
 
     return Claim(
-        f"Second moment against uniform after {MOMENT_AT} iterations: at most {_limits(MOMENTS)}.",
-        _each(table, text),
-        _verdict(table, met),
-        f'components="seeding"; {_settings(table)}; over all points',
+        f"Second moment against uniform after {MOMENT_AT} iterations: at most {limits(MOMENTS)}.",
+        each(table, text),
+        verdict(table, met),
+        f'components="seeding"; {settings(table)}; over all points',
         beyond=True,
     )
-
-
-def _limits(limits: dict[str, float]) -> str:
-    return ", ".join(f"{limit:g} on {name}" for name, limit in limits.items())
 
 
 def _errors(table: Table) -> Claim:
@@ -205,11 +160,11 @@ def _errors(table: Table) -> Claim:
         else:
             met[name] = abs(below.value) <= TIE if name == MNIST else below.value >= BELOW[name] and below.low > 0
     return Claim(
-        f"Relative error after 100 iterations, percentage points below uniform draws: at least {_limits(BELOW)}; on "
+        f"Relative error after 100 iterations, percentage points below uniform draws: at least {limits(BELOW)}; on "
         f"mnist within {TIE} either way.",
-        _each(table, lambda name: _beside(table, name, 100)),
-        _verdict(table, met),
-        f'components="seeding"; {_settings(table)}',
+        each(table, lambda name: _beside(table, name, 100)),
+        verdict(table, met),
+        f'components="seeding"; {settings(table)}',
         beyond=True,
     )
 
@@ -225,31 +180,31 @@ def _beside(table: Table, name: str, mark: int) -> str | None:
 def _times(table: Table) -> Claim:
     met: dict[str, bool | None] = {}
     for name, limit in TIMES.items():
-        found = _levels(table, name, DEFAULT)
+        found = levels(table, name, DEFAULT)
         met[name] = all(interval.value >= limit for interval in found) if len(found) == len(LEVELS) else None
     return Claim(
-        f"Time with set-up to the error of uniform draws, times faster: at least {_limits(TIMES)}.",
-        _reached("The default", _each(table, lambda name: _both(table, name, DEFAULT))),
-        _verdict(table, met),
-        f"{_settings(table)}; median over seedings",
+        f"Time with set-up to the error of uniform draws, times faster: at least {limits(TIMES)}.",
+        reached("The default", each(table, lambda name: both(table, name, DEFAULT))),
+        verdict(table, met),
+        f"{settings(table)}; median over seedings",
         beyond=True,
     )
 
 
 def _ahead(table: Table) -> Claim:
     def ahead(name: str) -> bool | None:
-        found = [interval for form in (VRB, VRB_SEEDED) for interval in _levels(table, name, DEFAULT, [form])]
+        found = [interval for form in (VRB, VRB_SEEDED) for interval in levels(table, name, DEFAULT, [form])]
         return all(interval.value > 1 for interval in found) if len(found) == 2 * len(LEVELS) else None
 
     def text(name: str) -> str | None:
-        forms = [(form, _both(table, name, DEFAULT, [form])) for form in (VRB, VRB_SEEDED)]
+        forms = [(form, both(table, name, DEFAULT, [form])) for form in (VRB, VRB_SEEDED)]
         return ", ".join(f"{said} than {form}" for form, said in forms if said) or None
 
     return Claim(
         "Ahead of both forms of VRB in time with set-up.",
-        _reached("The default", _each(table, text)),
-        _verdict(table, {name: ahead(name) for name in TIMES}),
-        f"{_settings(table)}; median over seedings",
+        reached("The default", each(table, text)),
+        verdict(table, {name: ahead(name) for name in TIMES}),
+        f"{settings(table)}; median over seedings",
         beyond=True,
     )
 
@@ -259,7 +214,7 @@ def _arms(table: Table, name: str) -> Claim:
     texts = []
     for arm in table.arms(name):
         below, moment, gain = table.below(name, arm, 100), table.moment(name, arm), table.moment(name, arm, "gain")
-        times, each = _both(table, name, arm), table.seconds(name, arm)
+        times, each = both(table, name, arm), table.seconds(name, arm)
         if below is None or moment is None or gain is None or each is None:
             continue
         points = "" if arm == UNIFORM else f"{below} points below uniform, {times or 'no'} times faster, "
@@ -272,7 +227,7 @@ def _arms(table: Table, name: str) -> Claim:
         f"All arms on {name}: error after 100 iterations, time to uniform's after {levels}, second moment, costs.",
         f"{'; '.join(texts)}." if texts else "",
         "measured",
-        _settings(table),
+        settings(table),
         beyond=True,
     )
 
@@ -286,9 +241,9 @@ def _total(table: Table) -> Claim:
 
     return Claim(
         "The same with the time of the shared seeding in it.",
-        _reached("The default", _each(table, text)),
+        reached("The default", each(table, text)),
         "measured",
-        f"{_settings(table)}; full k-means++ on all points of the training part",
+        f"{settings(table)}; full k-means++ on all points of the training part",
         beyond=True,
     )
 
@@ -296,12 +251,12 @@ def _total(table: Table) -> Claim:
 def _chance(table: Table) -> Claim:
     def text(name: str) -> str | None:
         below, times = table.below(name, AGAIN, 100), table.faster(name, AGAIN, 100, [UNIFORM])
-        return None if below is None else f"{below} points, {_said(times) or 'unknown'} times"
+        return None if below is None else f"{below} points, {said(times) or 'unknown'} times"
 
     return Claim(
         "Uniform draws against themselves: how far chance alone goes.",
-        _each(table, text),
+        each(table, text),
         "measured",
-        f"{_settings(table)}; error after 100 iterations, and time to it",
+        f"{settings(table)}; error after 100 iterations, and time to it",
         beyond=True,
     )
