@@ -93,7 +93,8 @@ def uniform(n: int | Space, *, replacement: bool = True, rng: int | np.random.Ge
         return Sampler(Uniform(n), Fixed(), rng=rng)
     if isinstance(n, (Points, Subsets)):
         raise TypeError(f"Without replacement, give a number of points, got {n!r}.")
-    everything = Groups(np.zeros(as_count(n, "n"), dtype=np.int8), replacement=False)
+    count = as_count(n, "n")
+    everything = Groups.numbered(np.zeros(count, dtype=np.uint8), np.array([count]), replacement=False)
     return Sampler(everything, Fixed(), rng=rng, allocate=carried)
 
 

@@ -28,7 +28,7 @@ def by_seeding(
     rng: int | np.random.Generator | None = None,
     **mixing: Any,  # noqa: ANN401
 ) -> Sampler | Relay:
-    """Give the sampler that pays soonest: cells, at once or after some uniform draws where there is little to gain.
+    """Give the sampler that pays soonest: cells, at once or after some reshuffling where there is little to gain.
 
     Parameters
     ----------
@@ -58,7 +58,8 @@ def by_seeding(
     def made() -> Sampler:
         return cells(seeding, sample_weight=sample_weight, rng=generator)
 
-    return Relay(uniform(len(scores), rng=generator), made, len(scores) // POINTS)
+    first = uniform(len(scores), replacement=False, rng=generator)
+    return Relay(first, made, len(scores) // POINTS)
 
 
 def promised(scores: AnyArray) -> float:
