@@ -51,7 +51,8 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
         "seeding"
             Cells of points with the same nearest seed and about the same distance to it
-            (`varmix.estimators.clustering.cells`).
+            (`varmix.estimators.clustering.cells`), set up when that pays: where init has looked at a part of the points
+            and they promise little, the first pass is plain reshuffling.
         "distances"
             In proportion to the distances to ten random points, as in the paper; X must be dense.
         "uniform", "shuffle", "vrb"
@@ -85,7 +86,7 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     n_iter_, n_steps_
         Passes over the data, begun ones included, and batches.
     mixture_
-        What the mixture of `fit` was at the end; the uniform law is last.
+        What the mixture of `fit` was at the end; the uniform law is last, and all there is while it reshuffles.
     gain_
         Second moment under uniform sampling over that of the batches of `fit`, with its 95 % interval.
     counts
@@ -151,7 +152,7 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             random_state = check_random_state(self.random_state)
             centers, seeding = initial.begin(X, costs, random_state)
             rng = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
-            remember = choice.by_seeding and seeding is None
+            remember = choice.from_seeding and seeding is None
             descent = Descent(X, centers, batch=batch, sample_weight=costs, remember=remember)
             sampler = choice.sampler(X, descent, seeding, costs, rng)
             steps = min(self.max_iter * n // batch, self.max_steps or sys.maxsize)

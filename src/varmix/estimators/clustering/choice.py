@@ -57,7 +57,7 @@ class Choice:
         return {name: value for name, value in given.items() if value is not None}
 
     @property
-    def by_seeding(self) -> bool:
+    def from_seeding(self) -> bool:
         """Whether it matters what the seeding knows of every point."""
         return isinstance(self.components, str) and self.components == "seeding"
 
@@ -80,16 +80,16 @@ class Choice:
             sampler = presets.vrm(deepcopy(name), rng=rng, **self._mixing())  # cursors of a parameter must not move
             check_space(sampler, n, "points")
             return sampler
-        if seeding is not None and self.by_seeding:
+        if seeding is not None and self.from_seeding:
             return by_seeding(seeding, sample_weight=costs, rng=rng, **self._mixing())
-        if self.by_seeding:
+        if self.from_seeding:
             some = np.sort(rng.choice(n, min(n, SOME), replace=False))
             far = seeded(X[some], descent.centers).distances
             if self._mixing() or promised(far if costs is None else far * costs[some]) >= LARGE:
                 return cells(seeded(X, descent.centers), sample_weight=costs, rng=rng, **self._mixing())
 
             def made() -> Sampler:
-                return cells(descent.remembered(), sample_weight=costs, rng=rng, **self._mixing())
+                return cells(descent.remembered(), sample_weight=costs, rng=rng)
 
             return Relay(presets.uniform(n, replacement=False, rng=rng), made, after=-(-n // descent.batch))
         if name == "distances":
