@@ -1,0 +1,1 @@
+"""Reinforcement learning: replay buffers whose priorities are a mixture."""

@@ -1,0 +1,49 @@
+"""Tensors, indices and storages of TorchRL, as the arrays and slots of a sampler."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from varmix.arrays import FloatArray, IntArray
+
+
+def as_numpy(values: Any) -> Any:  # noqa: ANN401
+    """Give a tensor of any device, or a number, as an array."""
+    return torch.as_tensor(values).detach().cpu().numpy()
+
+
+def as_slots(index: Any) -> IntArray:  # noqa: ANN401
+    """Give an index, or a tensor of them, as slots in one dimension."""
+    slots = np.atleast_1d(as_numpy(index)).astype(np.int64)
+    if slots.ndim != 1:
+        raise ValueError(f"MixtureSampler needs a storage of one dimension, got indices of shape {slots.shape}.")
+    return slots
+
+
+def as_priorities(priority: FloatArray, m: int) -> FloatArray:
+    """Give one priority for all of `m` slots, or one for each of them, as a vector."""
+    if priority.size not in (1, m):
+        raise ValueError(f"priority must be one number per index: expected shape ({m},), got {priority.shape}.")
+    return np.array(np.broadcast_to(priority.reshape(-1), (m,)), dtype=np.float64)
+
+
+def mapped(value: object, kind: type, function: Callable[[Any], object]) -> object:
+    """Give a nested state with the function applied to everything of this kind."""
+    if isinstance(value, dict):
+        return {key: mapped(part, kind, function) for key, part in value.items()}
+    return function(value) if isinstance(value, kind) else value
+
+
+def check_storage(storage: Any, capacity: int) -> None:  # noqa: ANN401
+    """Refuse a storage whose rows are not the `capacity` slots of a ring."""
+    if storage.ndim != 1:
+        raise ValueError(
+            f"MixtureSampler needs a storage of one dimension, got ndim={storage.ndim}. Flatten the data before extend."
+        )
+    if storage.max_size != capacity:
+        raise ValueError(
+            f"MixtureSampler was built for {capacity} items and the storage has room for {storage.max_size}. Give both "
+            f"the same number."
+        )
