@@ -11,10 +11,11 @@ from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_count, requi
 from varmix.draw import Draw, seal
 
 KEPT = 4096
+NOT_YET = -1.0  # in place of a norm
 
 
 class Flight:
-    """One receipt on its way: the ticket of its first row, and the norms that have come back (NaN: not yet).
+    """One receipt on its way: the ticket of its first row, and the norms that have come back so far.
 
     Once all have come the receipt itself is let go; the items of its rows stay known.
     """
@@ -52,7 +53,7 @@ class InFlight:
     def issue(self, draw: Draw) -> IntArray:
         """Take a receipt in and give the tickets of its rows; when there are too many, the oldest is let go."""
         m, first = len(draw), self._base + self._issued
-        self._flights.append(Flight(first, draw.indices, np.full(m, np.nan), draw))
+        self._flights.append(Flight(first, draw.indices, np.full(m, NOT_YET), draw))
         self._issued += m
         return np.arange(first, first + m)
 

@@ -1,14 +1,12 @@
 """SlotSampler: a mixture over replayed items, for storages that number their rows and not the items."""
 
-from collections.abc import Iterable
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_vector, require
 from varmix.components.replay import Replay
 from varmix.evidence import LARGEST_NORM
-from varmix.rl.inflight import Flight, InFlight
+from varmix.rl.inflight import NOT_YET, Flight, InFlight
 from varmix.sampler import Sampler
 
 RECENT = 16
@@ -66,11 +64,11 @@ class SlotSampler:
             self._tell(flight, rows, values[places])
 
     def _tell(self, flight: Flight, rows: IntArray, norms: FloatArray) -> None:
-        told = np.full(len(flight), np.nan)
-        np.fmax.at(told, rows, norms)
-        named = ~np.isnan(told)
+        told = np.full(len(flight), NOT_YET)
+        np.maximum.at(told, rows, norms)
+        named = told >= 0.0
         known = np.where(named, told, flight.norms)
-        if flight.draw is None or np.isnan(known).any():
+        if flight.draw is None or known.min() < 0.0:
             self.replay.set_delta(flight.ids[named], told[named])
         else:
             self.sampler.update(flight.draw, known)
@@ -90,10 +88,8 @@ class SlotSampler:
 
     def awaits(self, slots: IntArray) -> bool:
         """Whether exactly these slots were drawn lately, and their feedback is still to come."""
-        recent: Iterable[Flight] = self._flights.newest(RECENT)
-        return any(
-            flight.draw is not None and np.array_equal(flight.ids % self.replay.capacity, slots) for flight in recent
-        )
+        recent = (flight for flight in self._flights.newest(RECENT) if flight.draw is not None)
+        return any(np.array_equal(flight.ids % self.replay.capacity, slots) for flight in recent)
 
     def clear(self) -> None:
         """Forget all items and receipts; what the learner has learnt stays."""

@@ -14,6 +14,11 @@ def as_numpy(values: Any) -> Any:  # noqa: ANN401
     return torch.as_tensor(values).detach().cpu().numpy()
 
 
+def as_errors(values: Any) -> FloatArray:  # noqa: ANN401
+    """Give a tensor of any floating type, or a number, as an array of doubles."""
+    return np.asarray(torch.as_tensor(values).detach().to("cpu", torch.float64).numpy())
+
+
 def as_slots(index: Any) -> IntArray:  # noqa: ANN401
     """Give an index, or a tensor of them, as slots in one dimension."""
     slots = np.atleast_1d(as_numpy(index)).astype(np.int64)
@@ -22,11 +27,12 @@ def as_slots(index: Any) -> IntArray:  # noqa: ANN401
     return slots
 
 
-def as_priorities(priority: FloatArray, m: int) -> FloatArray:
+def as_priorities(values: Any, m: int) -> FloatArray:  # noqa: ANN401
     """Give one priority for all of `m` slots, or one for each of them, as a vector."""
+    priority = as_errors(values)
     if priority.size not in (1, m):
         raise ValueError(f"priority must be one number per index: expected shape ({m},), got {priority.shape}.")
-    return np.array(np.broadcast_to(priority.reshape(-1), (m,)), dtype=np.float64)
+    return np.broadcast_to(priority.reshape(-1), (m,))
 
 
 def mapped(value: object, kind: type, function: Callable[[Any], object]) -> object:

@@ -28,8 +28,8 @@ try:
     from torchrl.data import TensorDictReplayBuffer
     from torchrl.data.replay_buffers.samplers import PrioritizedSampler
 
-    from varmix.rl.tensors import as_numpy, as_priorities, as_slots, check_storage, mapped
-except ImportError:
+    from varmix.rl.tensors import as_errors, as_numpy, as_priorities, as_slots, check_storage, mapped
+except ModuleNotFoundError:
     raise ModuleNotFoundError(
         "varmix.rl.torchrl needs torch and torchrl, which are missing. Install them with: pip install 'varmix[torchrl]'"
     ) from None
@@ -123,9 +123,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
     @property
     def beta(self) -> NoReturn:
         """Weights are exact unless `sampler.reweight` says otherwise."""
-        raise AttributeError(
-            "A mixture has no beta: set MixtureSampler.sampler.reweight, for example to reweight.power."
-        )
+        raise AttributeError("A mixture has no beta: give MixtureSampler reweight=varmix.reweight.Power(beta).")
 
     def sample(self, storage: Any, batch_size: int) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:  # noqa: ANN401
         """Give the indices of a batch, with its weights and its receipt."""
@@ -148,7 +146,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
         A row may have several TD errors, in further dimensions: the largest counts.
         """
         tickets = as_numpy(receipt)
-        errors = np.abs(as_numpy(priority).astype(np.float64))
+        errors = np.abs(as_errors(priority))
         if tickets.dtype != np.int64 or errors.shape[: tickets.ndim] != tickets.shape:
             raise ValueError(
                 f"update takes the receipts of a batch and a priority for each: got receipts {tickets.shape} of "
@@ -161,7 +159,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:  # noqa: ANN401
         """Refresh the priorities of what is at these indices now, without a receipt; nothing is learnt."""
         slots = as_slots(index)
-        errors = as_priorities(as_numpy(priority), len(slots))
+        errors = as_priorities(priority, len(slots))
         slots, errors = slots[slots >= 0], errors[slots >= 0]
         with self._lock:
             if storage is not None:

@@ -1,0 +1,178 @@
+"""Slots and tickets: what stands between a sampler and a storage that numbers its rows."""
+
+import numpy as np
+import pytest
+
+import varmix
+from varmix.arrays import same
+from varmix.rl.inflight import InFlight
+from varmix.rl.slots import SlotSampler
+
+
+def slot_sampler(capacity=20, filled=20, rng=0):
+    replay = varmix.Replay(capacity)
+    slots = SlotSampler(varmix.vrm(replay, rng=rng), replay)
+    slots.write(np.arange(filled))
+    return slots
+
+
+def test_slots_are_where_a_ring_stores_the_items():
+    slots = slot_sampler(capacity=7, filled=7)
+    slots.write(np.array([0, 1, 2]))
+    drawn, _, tickets = slots.draw(200)
+    [(flight, rows, _)] = slots._flights.find(tickets)
+    assert np.array_equal(slots.items(drawn), flight.ids[rows])
+    assert set(flight.ids.tolist()) == set(range(3, 10))
+
+
+@pytest.mark.parametrize("written", [[1], [5], [0, 1, 3], [0, 0]])
+def test_items_that_are_not_written_round_and_round_are_refused(written):
+    slots = slot_sampler()
+    with pytest.raises(ValueError, match="round and round"):
+        slots.write(np.array(written))
+    assert slots.replay.space.first == 0
+    slots.write(np.array([0, 1, 2]))
+    assert slots.replay.space.first == 3
+
+
+def test_writing_nothing_is_nothing():
+    slots = slot_sampler()
+    slots.write(np.array([], dtype=np.int64))
+    assert slots.replay.space.first == 0
+
+
+def test_a_row_that_is_named_twice_counts_with_its_largest_norm():
+    slots, other = slot_sampler(), slot_sampler()
+    _, _, tickets = slots.draw(8)
+    _, _, again = other.draw(8)
+    norms = np.arange(1.0, 9.0)
+    slots.update(np.concatenate([tickets, tickets]), np.concatenate([norms, norms / 2]))
+    other.update(again, norms)
+    assert np.array_equal(slots.sampler.mixture, other.sampler.mixture)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 1e121])
+def test_norms_that_cannot_be_are_refused_before_any_receipt_is_touched(bad):
+    slots = slot_sampler()
+    tickets = np.concatenate([slots.draw(8)[2], slots.draw(8)[2]])
+    norms = np.ones(16)
+    norms[-1] = bad
+    before = slots.state_dict()
+    with pytest.raises(ValueError, match="norms must"):
+        slots.update(tickets, norms)
+    assert same(slots.state_dict(), before)
+
+
+def test_no_rows_are_no_feedback():
+    slots = slot_sampler()
+    before = slots.state_dict()
+    slots.update(np.array([], dtype=np.int64), [])
+    assert same(slots.state_dict(), before)
+
+
+def test_zero_is_a_norm_like_any_other():
+    slots = slot_sampler()
+    _, _, tickets = slots.draw(8)
+    slots.update(tickets, np.zeros(8))
+    [(flight, _, _)] = slots._flights.find(tickets)
+    assert flight.draw is None
+
+
+def test_the_same_slots_are_awaited_until_their_feedback_has_come():
+    slots = slot_sampler()
+    drawn, _, tickets = slots.draw(8)
+    assert slots.awaits(drawn)
+    assert not slots.awaits(drawn[::-1])
+    slots.update(tickets, np.ones(8))
+    assert not slots.awaits(drawn)
+
+
+def test_slots_without_items_cannot_be_refreshed():
+    slots = slot_sampler(filled=5)
+    with pytest.raises(ValueError, match=r"slots must lie in 0\.\.4"):
+        slots.refresh(np.array([5]), [1.0])
+
+
+def test_tickets_of_another_sampler_are_refused():
+    slots, other = slot_sampler(), slot_sampler()
+    slots.draw(8)
+    with pytest.raises(ValueError, match="of another buffer"):
+        slots.update(other.draw(8)[2], np.ones(8))
+
+
+def test_tickets_that_are_too_old_are_refused():
+    sampler = varmix.uniform(10, rng=0)
+    flights = InFlight(kept=2)
+    old, kept, _ = [flights.issue(sampler.draw(3)) for _ in range(3)]
+    assert len(flights.find(kept)) == 1
+    with pytest.raises(ValueError, match="2 batches have been sampled since"):
+        flights.find(old)
+
+
+def test_clearing_keeps_the_mixture_and_the_stream_of_random_numbers():
+    slots, other = slot_sampler(), slot_sampler()
+    for one in (slots, other):
+        drawn, _, tickets = one.draw(8)
+        one.update(tickets, 1.0 + (drawn == 3))
+    mixture = slots.sampler.mixture
+    slots.clear()
+    with pytest.raises(ValueError, match="is empty"):
+        slots.draw(4)
+    assert np.array_equal(slots.sampler.mixture, mixture)
+    with pytest.raises(ValueError, match="the buffer was emptied"):
+        slots.update(tickets - tickets[0] + slots._flights._base, np.ones(8))
+
+
+def test_a_state_takes_whole_used_and_half_used_receipts_along():
+    slots = slot_sampler()
+    used, half, whole = (slots.draw(m)[2] for m in (8, 6, 4))
+    slots.update(used, np.ones(8))
+    slots.update(half[:3], [1.0, 2.0, 3.0])
+    again = slot_sampler(filled=0, rng=5)
+    again.load_state_dict(slots.state_dict())
+    assert same(again.state_dict(), slots.state_dict())
+    for one in (slots, again):
+        one.update(half[3:], [4.0, 5.0, 6.0])
+        one.update(whole, np.ones(4))
+        one.update(used, np.full(8, 2.0))
+    assert same(again.state_dict(), slots.state_dict())
+    assert np.array_equal(again.draw(50)[0], slots.draw(50)[0])
+
+
+def test_a_state_without_receipts_can_be_loaded():
+    slots, again = slot_sampler(), slot_sampler(filled=0, rng=5)
+    again.load_state_dict(slots.state_dict())
+    assert np.array_equal(again.draw(50)[0], slots.draw(50)[0])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"ids": np.arange(3)},
+        {"ratios": np.ones((2, 10))},
+        {"serials": np.array([0])},
+        {"lengths": np.array([8, 4, 1])},
+        {"issued": 2},
+        {"base": -1},
+        {"more": 1},
+    ],
+)
+def test_a_damaged_state_is_refused_and_changes_nothing(damage):
+    slots = slot_sampler()
+    slots.draw(8), slots.draw(4)
+    state = slots.state_dict()
+    with pytest.raises(ValueError, match=r"damaged|belong|at least"):
+        slots.load_state_dict(state | {"receipts": state["receipts"] | damage})
+    assert same(slots.state_dict(), state)
+    with pytest.raises(ValueError, match="does not belong to a Sampler"):
+        slots.load_state_dict(state | {"sampler": {}})
+    assert same(slots.state_dict(), state)
+
+
+def test_a_checkpoint_holds_the_receipts_too(tmp_path):
+    slots, again = slot_sampler(), slot_sampler(filled=0, rng=5)
+    _, _, tickets = slots.draw(8)
+    varmix.save(tmp_path / "slots.varmix", slots)
+    varmix.load(tmp_path / "slots.varmix", again)
+    again.update(tickets, np.arange(8.0))
+    assert not np.array_equal(again.sampler.mixture, slots.sampler.mixture)
