@@ -379,6 +379,24 @@ def test_a_buffer_around_a_filled_storage_knows_its_items():
     assert np.allclose(deltas(rb), 1.0, rtol=0.05)
 
 
+def test_a_buffer_may_build_its_parts_when_they_are_first_used():
+    rb = MixtureReplayBuffer(
+        storage=lambda: LazyTensorStorage(30), sampler=lambda: MixtureSampler(30, rng=0), delayed_init=True
+    )
+    rb.extend(transitions(30))
+    before, batch = rb.sampler.sampler.mixture, rb.sample(16)
+    feed(rb, batch)
+    assert not np.array_equal(rb.sampler.sampler.mixture, before)
+
+
+def test_another_sampler_in_the_buffer_is_left_as_it_is():
+    rb = MixtureReplayBuffer(storage=LazyTensorStorage(30), batch_size=8)
+    rb.extend(transitions(30))
+    batch = rb.sample()
+    feed(rb, batch)
+    assert "receipt" not in batch.keys()  # noqa: SIM118 - a tensordict is not a mapping
+
+
 def test_two_buffers_on_one_storage_both_hear_of_new_items():
     storage = LazyTensorStorage(40)
     one = MixtureReplayBuffer(storage=storage, sampler=MixtureSampler(40, rng=0))
