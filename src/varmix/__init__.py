@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from varmix import allocate, hindsight, literature, reweight, theory
 from varmix.checkpoint import load, save
-from varmix.components import Cumulative, Dense, Distances, Groups, KDpp, Stack, Uniform, with_uniform
+from varmix.components import Cumulative, Dense, Distances, Groups, KDpp, Replay, Stack, Uniform, with_uniform
 from varmix.draw import Draw
 from varmix.evidence import Evidence
 from varmix.learners import OGD, ONS, BarrierNewton, Fixed, Leader, Neyman
@@ -47,6 +47,7 @@ __all__ = [
     "Leader",
     "Neyman",
     "Points",
+    "Replay",
     "RestrictedSimplex",
     "Sampler",
     "Stack",

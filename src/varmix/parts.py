@@ -45,9 +45,8 @@ def check_anchor(components: Components, learner: object) -> None:
         space = components.space
         size = space.size if isinstance(space, Subsets) else 1
         some = np.unique(np.linspace(0, space.n - size, 16).astype(np.int64))
-        if isinstance(space, Subsets):
-            some = some[:, None] + np.arange(size)
-        if np.abs(components.ratios(some)[:, -1] - 1.0).max() > 1e-6:
+        some = some[:, None] + np.arange(size) if isinstance(space, Subsets) else some + space.first
+        if space.n == 0 or np.abs(components.ratios(some)[:, -1] - 1.0).max() > 1e-6:
             raise ValueError(
                 f"The last component of {components!r} must be the uniform law (or the target), which keeps every "
                 f"atom drawable. Use varmix.vrm, or varmix.with_uniform(components)."

@@ -211,8 +211,10 @@ class Sampler:
             raise TypeError(
                 f"A census needs atoms that can be listed, and {space} has e^{space.log_count:.0f} of them. Use draw."
             )
+        if space.n == 0:
+            raise ValueError(f"There is nothing to list yet: {self._components!r} is empty. Insert something first.")
         if space.target is None:
-            atoms, weights = np.arange(space.n), np.ones(space.n)
+            atoms, weights = space.atoms, np.ones(space.n)
         else:
             atoms = np.flatnonzero(space.target)
             weights = space.target[atoms] * len(atoms)

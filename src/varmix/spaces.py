@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, as_count, as_vector
+from varmix.arrays import FloatArray, IntArray, as_count, as_vector
 
 
 class Points:
@@ -22,6 +22,8 @@ class Points:
     array([0.25, 0.25, 0.5 , 0.  ])
     """
 
+    first = 0
+
     def __init__(self, n: int, target: ArrayLike | None = None) -> None:
         self.n = as_count(n, "n")
         self.target: FloatArray | None = None
@@ -35,6 +37,11 @@ class Points:
             values = values / values.max()  # first, so that the sum cannot overflow
             self.target = values / values.sum()
             self.target.setflags(write=False)
+
+    @property
+    def atoms(self) -> IntArray:
+        """All atoms, in order."""
+        return np.arange(self.first, self.first + self.n)
 
     @property
     def log_count(self) -> float:
@@ -52,6 +59,46 @@ class Points:
 
     def __repr__(self) -> str:
         return f"Points({self.n}{'' if self.target is None else ', target=...'})"
+
+
+class Window(Points):
+    """The `n` newest of points that are numbered as they come, from `first` on: what a replay buffer holds at present.
+
+    A number is never given twice, so what is said of a point that has left never touches its successor.  The buffer
+    may be empty, and grows: only a family that follows it can draw from it.
+
+    Examples
+    --------
+    >>> Window(3, first=10).atoms
+    array([10, 11, 12])
+    """
+
+    def __init__(self, n: int, first: int) -> None:
+        self.n = as_count(n, "n", least=0)
+        self.first = as_count(first, "first", least=0)
+        self.target = None
+
+    @property
+    def log_count(self) -> float:
+        """The logarithm of the number of atoms."""
+        return math.log(self.n) if self.n else -math.inf
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Window) and (self.n, self.first) == (other.n, other.first)
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return f"Window({self.n}, first={self.first})"
+
+
+def refuse_window(space: object, owner: str) -> None:
+    """Refuse a space that moves, where a family is made for one that stays as it is."""
+    if isinstance(space, Window):
+        raise TypeError(
+            f"{owner} cannot follow a buffer that grows, got {space!r}. varmix.vrm(varmix.Replay(capacity)) has the "
+            f"uniform law as its last component; other families cannot be mixed with it."
+        )
 
 
 class Subsets:

@@ -9,6 +9,7 @@ from varmix.components.groups import Groups
 from varmix.components.kdpp import KDpp
 from varmix.components.mirror import MirrorDescent
 from varmix.components.ranks import Ranks
+from varmix.components.replay import Replay
 from varmix.components.stack import Stack, with_uniform
 from varmix.components.uniform import Uniform
 
@@ -24,6 +25,7 @@ __all__ = [
     "KDpp",
     "MirrorDescent",
     "Ranks",
+    "Replay",
     "Stack",
     "Uniform",
     "with_uniform",

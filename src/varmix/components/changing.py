@@ -10,12 +10,13 @@ from varmix.components.base import Components, Family
 from varmix.components.stack import Stack
 from varmix.components.uniform import Uniform
 from varmix.kernels import tree as kernels
-from varmix.spaces import Points
+from varmix.spaces import Points, refuse_window
 from varmix.uniforms import Uniforms
 
 
 def as_points(space: Points | int, owner: str) -> Points:
     """Give a number of points as a space of them."""
+    refuse_window(space, owner)
     if isinstance(space, Points):
         return space
     if isinstance(space, (bool, np.bool_)) or not isinstance(space, (int, np.integer)):

@@ -9,7 +9,7 @@ from varmix.components.base import Family
 from varmix.components.table import Table
 from varmix.kernels.subsets import draw_subsets
 from varmix.kernels.table import draw_table
-from varmix.spaces import Points, Space, Subsets
+from varmix.spaces import Points, Space, Subsets, refuse_window
 from varmix.uniforms import Uniforms
 
 
@@ -30,6 +30,7 @@ class Uniform(Family):
     """
 
     def __init__(self, space: Space | int) -> None:
+        refuse_window(space, "Uniform")
         self.space: Space = Points(space) if isinstance(space, (int, np.integer)) else space
         if not isinstance(self.space, (Points, Subsets)):
             raise TypeError(f"Uniform needs a number of points, a Points or a Subsets, got {space!r}.")

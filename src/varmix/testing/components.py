@@ -59,8 +59,9 @@ def check_draws_have_the_right_shapes(make: MakeComponents) -> None:
         assert np.array_equal(ratios, family.ratios(atoms)), "draw and ratios disagree"
         other, _ = _draw(family, w, m, uniforms)
         assert not np.shares_memory(atoms, other), "two draws share memory"
-        assert atoms.min() >= 0, "a negative atom"
-        assert atoms.max() < family.space.n, "an atom outside the space"
+        first = 0 if isinstance(family.space, Subsets) else family.space.first
+        assert atoms.min() >= first, "an atom before the first of the space"
+        assert atoms.max() < first + family.space.n, "an atom behind the last of the space"
         shape = (m, family.space.size) if isinstance(family.space, Subsets) else (m,)
         assert atoms.shape == shape, f"atoms of shape {atoms.shape} and not {shape}"
         if isinstance(family.space, Subsets):

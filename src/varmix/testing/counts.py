@@ -42,7 +42,7 @@ def all_atoms(space: Space) -> IntArray:
     [[0, 1], [0, 2], [1, 2]]
     """
     if isinstance(space, Points):
-        return np.arange(space.n)
+        return space.atoms
     few = space.log_count < np.log(MOST_SUBSETS)
     listed = list(combinations(range(space.n), space.size)) if few else []
     return np.array(listed, dtype=np.int64).reshape(-1, space.size)
@@ -58,7 +58,7 @@ def count_atoms(atoms: IntArray, space: Space) -> IntArray:
     [1, 2, 0]
     """
     if isinstance(space, Points):
-        return np.bincount(atoms, minlength=space.n)
+        return np.bincount(atoms - space.first, minlength=space.n)
     n, size, total = space.n, space.size, math.comb(space.n, space.size)
     # The sets behind one in the dictionary: those that agree with it up to some place, and have a later point there.
     behind = np.array([[min(math.comb(n - 1 - p, size - i), total) for i in range(size)] for p in range(n)])
