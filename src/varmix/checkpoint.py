@@ -1,4 +1,4 @@
-"""Checkpoints: a sampler's state in one file, without pickle.
+"""Checkpoints: the state of a sampler, or of whatever has one, in one file, without pickle.
 
 Arrays are safetensors; numbers and strings are JSON in its header, under a format version and a checksum.
 """
@@ -6,7 +6,7 @@ Arrays are safetensors; numbers and strings are JSON in its header, under a form
 import hashlib
 import json
 import os
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -14,13 +14,27 @@ from safetensors.numpy import save as to_bytes
 
 from varmix.arrays import AnyArray, State
 from varmix.files import replacing
-from varmix.sampler import Sampler
 
 FORMAT = 1
 
 
-def save(path: str | os.PathLike[str], sampler: Sampler) -> None:
-    """Write the sampler's state to `path`.
+class Stateful(Protocol):
+    """What can be saved: a `Sampler`, a `rl.ReplayBuffer`, or anything that gives and takes a state as they do."""
+
+    def state_dict(self) -> State:
+        """Give all that is needed to go on: nested dictionaries of arrays, numbers and strings."""
+        ...
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on where `state` was saved, or refuse it and stay as before."""
+        ...
+
+
+Owner = TypeVar("Owner", bound=Stateful)
+
+
+def save(path: str | os.PathLike[str], owner: Stateful) -> None:
+    """Write the state of `owner`, a sampler or a replay buffer, to `path`.
 
     The file is written aside, flushed and renamed: whenever the process dies, `path` holds either the old
     checkpoint or the new one, whole.
@@ -38,7 +52,7 @@ def save(path: str | os.PathLike[str], sampler: Sampler) -> None:
     True
     """
     arrays: dict[str, AnyArray] = {}
-    tree = _split(sampler.state_dict(), "", arrays)
+    tree = _split(owner.state_dict(), "", arrays)
     header = json.dumps(tree)
     metadata = {"varmix_format": str(FORMAT), "state": header, "sha256": _digest(header, arrays)}
     content = to_bytes(arrays, metadata=metadata)
@@ -46,17 +60,17 @@ def save(path: str | os.PathLike[str], sampler: Sampler) -> None:
         file.write(content)
 
 
-def load(path: str | os.PathLike[str], sampler: Sampler) -> Sampler:
-    """Read a checkpoint into `sampler`, built with the arguments of the one that was saved, and give it back.
+def load(path: str | os.PathLike[str], owner: Owner) -> Owner:
+    """Read a checkpoint into `owner`, built with the arguments of the one that was saved, and give it back.
 
-    A file that is damaged, of another format or of another sampler is refused, and `sampler` stays as it was.
+    A file that is damaged, of another format or of another object is refused, and `owner` stays as it was.
     """
-    sampler.load_state_dict(read(path))
-    return sampler
+    owner.load_state_dict(read(path))
+    return owner
 
 
 def read(path: str | os.PathLike[str]) -> State:
-    """Read the state in a checkpoint without a sampler, to look at it."""
+    """Read the state in a checkpoint without its owner, to look at it."""
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             metadata = file.metadata() or {}

@@ -104,6 +104,11 @@ class Replay(Family):
         largest = len(self) * self._values[taken].max(axis=0, initial=0.0)
         return float(max((largest / (counts[taken] @ self._values[taken])).max(), 1.0)) if len(taken) else 1.0
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table, filled or not, without the few that depend on the settings."""
+        return sum(array.nbytes for array in self._rings[0].lists)
+
     def __len__(self) -> int:
         return len(self._rings[0])
 

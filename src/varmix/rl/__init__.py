@@ -1,1 +1,11 @@
-"""Reinforcement learning: replay buffers whose priorities are a mixture."""
+"""Reinforcement learning: a prioritised replay buffer that needs no tuning of its priorities.
+
+buffer = varmix.rl.ReplayBuffer(100_000, env.observation_space, env.action_space)
+batch, draw = buffer.sample(64)
+buffer.update(draw, td_errors)
+"""
+
+from varmix.rl.buffer import ReplayBuffer
+from varmix.rl.transitions import Batch
+
+__all__ = ["Batch", "ReplayBuffer"]
