@@ -46,9 +46,10 @@ def test_a_row_that_is_named_twice_counts_with_its_largest_norm():
     _, _, tickets = slots.draw(8)
     _, _, again = other.draw(8)
     norms = np.arange(1.0, 9.0)
-    slots.update(np.concatenate([tickets, tickets]), np.concatenate([norms, norms / 2]))
+    slots.update(np.concatenate([tickets, tickets]), np.concatenate([norms, 0.1 + 0.0 * norms]))
     other.update(again, norms)
     assert np.array_equal(slots.sampler.mixture, other.sampler.mixture)
+    assert np.array_equal(slots.replay.delta(np.arange(20)), other.replay.delta(np.arange(20)))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 1e121])
@@ -109,6 +110,19 @@ def test_tickets_that_are_too_old_are_refused():
         flights.find(old)
 
 
+def test_a_state_finds_the_same_rows_after_the_oldest_were_let_go():
+    sampler = varmix.uniform(10, rng=0)
+    flights, again = InFlight(kept=2), InFlight(kept=2)
+    old, *kept = [flights.issue(sampler.draw(m)) for m in (5, 3, 4)]
+    again.load_state_dict(flights.state_dict(), sampler.draw(1).sampler_id)
+    for tickets in kept:
+        [(flight, rows, _)], [(expected, _, _)] = again.find(tickets), flights.find(tickets)
+        assert np.array_equal(flight.ids[rows], expected.ids)
+        assert flight.draw.serial == expected.draw.serial
+    with pytest.raises(ValueError, match="is not kept any more"):
+        again.find(old)
+
+
 def test_clearing_keeps_the_mixture_and_the_stream_of_random_numbers():
     slots, other = slot_sampler(), slot_sampler()
     for one in (slots, other):
@@ -152,6 +166,7 @@ def test_a_state_without_receipts_can_be_loaded():
         {"ratios": np.ones((2, 10))},
         {"serials": np.array([0])},
         {"lengths": np.array([8, 4, 1])},
+        {"lengths": np.array([13, -1])},
         {"issued": 2},
         {"base": -1},
         {"more": 1},

@@ -136,7 +136,8 @@ def test_feedback_is_that_of_a_plain_sampler_with_the_same_seed():
 def test_priorities_of_a_row_may_have_further_dimensions_and_any_sign(shape, dtype):
     rb = buffer()
     batch = rb.sample(32)
-    batch["td_error"] = torch.full(shape, -2.0, dtype=dtype)
+    batch["td_error"] = torch.full(shape, 0.5, dtype=dtype)
+    batch["td_error"].reshape(32, -1)[:, -1] = -2.0
     rb.update_tensordict_priority(batch)
     assert np.allclose(rb.sampler.replay.delta(batch["index"].numpy()), 2.0, rtol=0.05)
 
@@ -237,6 +238,24 @@ def test_threads_may_sample_write_and_give_feedback_at_once():
     assert failures == []
     assert rb.sampler.replay.space == Window(100, first=80 + 4 * 30 * 3 - 100)
     assert np.isclose(rb.sampler.sampler.mixture.sum(), 1.0)
+
+
+def test_feedback_waits_while_another_thread_draws(monkeypatch):
+    rb = buffer()
+    batch, draw = rb.sample(8), rb.sampler._slots.draw
+    late = threading.Thread(target=feed, args=(rb, batch))
+
+    def slow_draw(m):
+        late.start()
+        late.join(timeout=0.5)
+        assert late.is_alive()  # it would have come back, were it not kept waiting
+        return draw(m)
+
+    monkeypatch.setattr(rb.sampler._slots, "draw", slow_draw)
+    before = rb.sampler.sampler.mixture
+    rb.sample(8)
+    late.join()
+    assert not np.array_equal(rb.sampler.sampler.mixture, before)
 
 
 def test_feedback_for_overwritten_items_never_touches_their_successors():

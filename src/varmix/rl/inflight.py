@@ -112,7 +112,7 @@ class InFlight:
         lengths, serials = np.asarray(state["lengths"]), np.asarray(state["serials"])
         rows, open_rows = int(lengths.sum()), int(lengths[serials >= 0].sum()) if lengths.shape == serials.shape else -1
         sizes = {"ids": rows, "norms": rows, "density": open_rows, "ratios": open_rows}
-        if rows > issued or any(len(state[name]) != size for name, size in sizes.items()):
+        if lengths.min(initial=1) < 1 or rows > issued or any(len(state[name]) != size for name, size in sizes.items()):
             raise ValueError("The saved receipts are damaged: their tables do not fit together. Use an older state.")
         flights, row, open_row = [], 0, 0
         for m, serial in zip(lengths.tolist(), serials.tolist(), strict=True):

@@ -214,12 +214,12 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
         """Write a checkpoint into the folder `path`, where TorchRL keeps a sampler's files."""
         Path(path).mkdir(exist_ok=True, parents=True)
         with self._lock:
-            save(Path(path) / FILE, cast(Any, self._slots))
+            save(Path(path) / FILE, self._slots)
 
     def loads(self, path: str | Path) -> None:
         """Read the checkpoint in the folder `path`."""
         with self._lock:
-            load(Path(path) / FILE, cast(Any, self._slots))
+            load(Path(path) / FILE, self._slots)
 
     def __getstate__(self) -> State:
         state: State = super().__getstate__()
