@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from replaying import filled
 from varmix import cli, vrm
 from varmix import save as save_sampler
 from varmix.components import Groups
@@ -361,6 +362,17 @@ def test_inspect_shows_the_parts_and_the_mixture(tmp_path, capsys):
     assert "BarrierNewton" in printed
     assert "Groups(n=3, k=3" in printed
     assert "█" in printed
+
+
+def test_inspect_shows_what_a_replay_buffer_holds(tmp_path, capsys):
+    save_sampler(tmp_path / "buffer.varmix", filled(30, settings=[(0.1, 0.6)]))
+    with pytest.raises(SystemExit) as ended:
+        call("inspect", tmp_path / "buffer.varmix")
+    assert not ended.value.code
+    printed = capsys.readouterr().out
+    assert "A replay buffer of 30 transitions" in printed
+    assert "Replay(capacity=1000, k=2" in printed
+    assert "anchor" in printed
 
 
 def test_inspect_says_so_when_it_is_given_a_folder(tmp_path, capsys):

@@ -14,7 +14,7 @@ WIDTH = 40  # of the longest bar
 
 
 def show(path: Path, console: Console) -> None:
-    """Print the parts of a saved sampler and its mixture as bars."""
+    """Print the parts of a saved sampler, or of a replay buffer's, and its mixture as bars."""
     if path.is_dir():
         raise Refusal(f"{path} is a folder. Give a checkpoint, a file written by varmix.save.")
     try:
@@ -23,6 +23,9 @@ def show(path: Path, console: Console) -> None:
         raise Refusal(f"There is no file {path}. Give a checkpoint written by varmix.save.") from None
     except (OSError, ValueError) as error:
         raise Refusal(f"{path} is not a checkpoint that can be read: {error}") from None
+    if "transitions" in state:
+        console.print(f"A replay buffer of {len(state['transitions']['reward']):,} transitions", highlight=False)
+        state = state["sampler"]
     console.print(f"A sampler after {state['serial']:,} draws", highlight=False)
     for name, settings in state["settings"].items():
         console.print(f"  {name:<12}{_settings(settings)}", highlight=False)

@@ -184,7 +184,7 @@ class ReplayBuffer:
         with self._lock:
             ready = self._pending.push(environments, values[:split], rewards, terminated | cut)
             row = ready.row
-            discounts = np.where(terminated[row], 0.0, self._discount**ready.steps)
+            discounts = np.where(terminated[row], 0.0, ready.discounts)
             after = [value[row] for value in values[split:]]
             self._append([*ready.chosen, *after, ready.returns, terminated[row], discounts], len(row))
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from varmix.arrays import AnyArray, BoolArray, FloatArray, IntArray, State, require, restored
+from varmix.kernels import waiting
 from varmix.rl.storage import Leaf
 from varmix.rl.transitions import checked_columns
 
@@ -19,8 +20,8 @@ class Ready(NamedTuple):
     """Observations and actions, as they were pushed."""
     returns: FloatArray
     """Sums of discount^i times the i-th reward."""
-    steps: IntArray
-    """How many rewards are in the sum."""
+    discounts: FloatArray
+    """discount^steps, of as many steps as there are rewards in the sum."""
 
 
 class Pending:
@@ -53,30 +54,18 @@ class Pending:
         self._head = np.zeros(environments, dtype=np.int64)
         #: How many transitions of each environment wait.
         self.count = np.zeros(environments, dtype=np.int64)
-        self._powers = discount ** np.arange(n_steps)
-        self._positions = np.arange(n_steps)
+        self._powers = np.asarray(discount ** np.arange(n_steps + 1), dtype=np.float64)
 
     def push(self, environments: IntArray, chosen: Sequence[AnyArray], rewards: FloatArray, ended: BoolArray) -> Ready:
         """Let a step of these environments begin to wait, and give those whose waiting is over by it."""
-        head, count = self._head[environments], self.count[environments] + 1
-        base = environments * self._n
-        newest = base + (head + count - 1) % self._n
+        newest, ready = np.empty(len(environments), np.int64), np.empty((3, len(environments) * self._n), np.int64)
+        ring = self._powers, self._returns, self._head, self.count
+        found = waiting.push(environments, np.array(rewards), np.array(ended), *ring, newest, ready)
+        row, places, steps = ready[:, :found]
         for column, values in zip(self._columns, chosen, strict=True):
             column[newest] = values
-        self._returns[newest] = 0.0
-        # One row per environment, the oldest first: places in the ring, and steps including this one.
-        places = base[:, None] + (head[:, None] + self._positions) % self._n
-        steps = count[:, None] - self._positions
-        waiting = steps > 0
-        self._returns[places[waiting]] += (self._powers[steps - 1] * rewards[:, None])[waiting]
-        ready = waiting & (ended[:, None] | (steps == self._n))
-        gone = ready.sum(axis=1)
-        self._head[environments], self.count[environments] = (head + gone) % self._n, count - gone
-        return self._given(ready, places[ready], steps[ready])
-
-    def _given(self, ready: BoolArray, places: IntArray, steps: IntArray) -> Ready:
-        chosen = [column.take(places, 0) for column in self._columns]
-        return Ready(ready.nonzero()[0], chosen, self._returns[places], steps)
+        done = [column.take(places, 0) for column in self._columns]
+        return Ready(row, done, self._returns.take(places), self._powers.take(steps))
 
     def state_dict(self) -> State:
         """Give the ring."""
