@@ -49,6 +49,7 @@ STEPS = {
     "no reward": ({"reward": float("nan")}, ValueError, "reward must be finite.*got nan"),
     "endless reward": ({"reward": -np.inf}, ValueError, "reward must be finite.*got -inf"),
     "too much reward": ({"reward": 1e31}, ValueError, "at most 1e30"),
+    "a whole number too large": ({"reward": 10**400}, ValueError, "at most 1e30"),
     "many rewards": ({"reward": [1.0, 2.0]}, ValueError, r"reward must be one value.*add_batch"),
     "reward in words": ({"reward": "much"}, TypeError, "reward must be real numbers"),
     "an end by number": ({"terminated": 1}, TypeError, "terminated must be True or False, got 1"),
