@@ -144,7 +144,7 @@ def test_an_empty_buffer_gives_nothing():
         filled(0).sample(1)
 
 
-def test_transitions_that_wait_cannot_be_drawn():
+def test_pending_transitions_cannot_be_drawn():
     buffer = filled(5, n_steps=3)
     assert len(buffer) == 3
     with pytest.raises(ValueError, match="holds 3 transitions"):

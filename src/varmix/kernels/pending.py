@@ -1,4 +1,4 @@
-"""n-step returns: rings of transitions that wait for their last reward, one ring of n places per environment."""
+"""n-step returns: pending transitions, in a ring of n places per environment."""
 
 from varmix.arrays import BoolArray, FloatArray, IntArray
 from varmix.kernels.jit import kernel
@@ -16,7 +16,7 @@ def push(
     newest: IntArray,
     ready: IntArray,
 ) -> int:
-    """Let one transition of each of m environments wait, reward all that wait there, and list those that are done.
+    """Add one transition of each of m environments, reward all that are pending there, and list those that are done.
 
     `powers` (n + 1,) are those of the discount.  The rings are in `returns` (environments * n,), the oldest of each at
     its `head`, `count` of them.  `newest` (m,) gets the places of the new ones.  `ready` (3, m * n) gets the row, place
@@ -26,16 +26,16 @@ def push(
     for row in range(len(environments)):
         environment = environments[row]
         base, first = environment * n, head[environment]
-        waiting = count[environment] + 1
-        newest[row] = base + (first + waiting - 1) % n
+        pending = count[environment] + 1
+        newest[row] = base + (first + pending - 1) % n
         returns[newest[row]] = 0.0
-        gone = waiting if ended[row] else int(waiting == n)
-        for position in range(waiting):
+        gone = pending if ended[row] else int(pending == n)
+        for position in range(pending):
             place = base + (first + position) % n
-            steps = waiting - position
+            steps = pending - position
             returns[place] += powers[steps - 1] * rewards[row]
             if position < gone:
                 ready[0, found], ready[1, found], ready[2, found] = row, place, steps
                 found += 1
-        head[environment], count[environment] = (first + gone) % n, waiting - gone
+        head[environment], count[environment] = (first + gone) % n, pending - gone
     return found
