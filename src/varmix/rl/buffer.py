@@ -126,11 +126,8 @@ class ReplayBuffer:
         if self._environments != 1:
             raise ValueError(f"This buffer is of {self._environments} environments: use add_batch.")
         values = self._rows.split(observation, action, next_observation, ())
-        reward, terminated, truncated = (
-            as_reward(reward),
-            as_flag(terminated, "terminated"),
-            as_flag(truncated, "truncated"),
-        )
+        reward = as_reward(reward)
+        terminated, truncated = as_flag(terminated, "terminated"), as_flag(truncated, "truncated")
         if self._pending is None:
             values += reward, terminated, 0.0 if terminated else self._discount
             with self._lock:
