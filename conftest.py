@@ -1,7 +1,5 @@
-"""What is left out where an optional package is missing."""
+"""Modules that cannot be imported without an optional package are looked through for examples where it is installed."""
 
 from importlib.util import find_spec
 
-collect_ignore: list[str] = []
-if find_spec("torchrl") is None:
-    collect_ignore += ["docs/torchrl.md", "src/varmix/rl/tensors.py", "src/varmix/rl/torchrl.py"]
+collect_ignore = [] if find_spec("torchrl") else ["src/varmix/rl/tensors.py", "src/varmix/rl/torchrl.py"]

@@ -1,4 +1,4 @@
-"""Speed and memory of prioritised replay: nine settings and uniform at once, beside cpprb's one setting in the same run.
+"""Speed and memory of prioritised replay: nine settings and uniform, beside cpprb's one setting in the same run.
 
 The transitions are CartPole's: four numbers before, four after, an action, a reward and an end.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 
 import varmix
-from varmix.arrays import FloatArray
+from varmix.arrays import AnyArray, FloatArray
 from varmix.benchmarks.peers import CPPRB
 from varmix.benchmarks.timing import Action, best_of
 from varmix.components.replay import SETTINGS
@@ -109,7 +109,7 @@ def buffers(console: Console, scale: Scale) -> dict[str, float]:
     return found
 
 
-def _ours(rows: FloatArray) -> tuple[Action, Action]:
+def _ours(rows: AnyArray) -> tuple[Action, Action]:
     buffer, told, after = ReplayBuffer(len(rows), OBSERVATIONS, ACTIONS, rng=0), _batches(), np.zeros(4, np.float32)
     for row in rows:
         buffer.add(row, 1, 1.0, after, False)
@@ -121,7 +121,7 @@ def _ours(rows: FloatArray) -> tuple[Action, Action]:
     return learn, lambda: buffer.add(rows[0], 1, 1.0, after, False)
 
 
-def _cpprbs(rows: FloatArray) -> tuple[Action, Action]:
+def _cpprbs(rows: AnyArray) -> tuple[Action, Action]:
     from cpprb import PrioritizedReplayBuffer
 
     fields = {"obs": {"shape": 4}, "act": {"dtype": np.int64}, "rew": {}, "next_obs": {"shape": 4}, "done": {}}
@@ -138,7 +138,8 @@ def _cpprbs(rows: FloatArray) -> tuple[Action, Action]:
 
 def memory(console: Console, scale: Scale) -> dict[str, float]:
     """Bytes of all that a `Replay` keeps, an item."""
+    console.print(f"Memory of the table, for any number of settings (limit {BYTES} where items are many):")
     found = {f"{n:,} items, bytes an item": varmix.Replay(n).nbytes / n for n in scale.items}
     for name, size in found.items():
-        console.print(f"  {name:<48}{size:8.1f}     limit {BYTES}")
+        console.print(f"  {name:<48}{size:8.1f}")
     return found
