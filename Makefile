@@ -48,7 +48,7 @@ $(VENV)/.ready-%: pyproject.toml | $(VENV)/.ready
 	$(PIP) install --editable '.[$(EXTRAS)]'
 	@touch $@
 
-$(VENV)/.ready-run: EXTRAS := experiments,sklearn
+$(VENV)/.ready-run: EXTRAS := experiments,sklearn,rl
 $(VENV)/.ready-test: EXTRAS := test
 $(VENV)/.ready-check: EXTRAS := check,test
 $(VENV)/.ready-bench: EXTRAS := experiments,torch,bench,sklearn
