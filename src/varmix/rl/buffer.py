@@ -22,17 +22,17 @@ from varmix.sampler import Sampler
 class ReplayBuffer:
     """The latest `capacity` transitions, and a sampler that learns which priorities serve the agent.
 
-    Prioritised replay draws transition i in proportion to (|delta_i| + epsilon)^alpha, of its latest TD error.  Here all
-    `settings` of (epsilon, alpha) are components of one mixture, with the uniform law beside them; the mixture goes to
-    where the second moment of the weighted TD errors is least.  One thread may add while another samples and updates.
+    Prioritised replay draws transition i in proportion to (|delta_i| + epsilon)^alpha, of its latest TD error.  Here
+    all `settings` of (epsilon, alpha) are components of one mixture, with the uniform law beside them; the mixture goes
+    to where the second moment of the weighted TD errors is least.  One thread may add while another samples.
 
     Parameters
     ----------
     capacity
         How many transitions are kept; the oldest are overwritten.
     observation_space, action_space
-        Gymnasium's, or whatever has `shape` and `dtype` (or `spaces`, nested) as these have.  Of vector environments the
-        single ones.
+        Gymnasium's, or whatever has `shape` and `dtype` (or `spaces`, nested) as these have.  Of vector environments
+        the single ones.
     settings
         Pairs (epsilon, alpha), one per component.
     n_steps, discount
@@ -126,7 +126,11 @@ class ReplayBuffer:
         if self._environments != 1:
             raise ValueError(f"This buffer is of {self._environments} environments: use add_batch.")
         values = self._rows.split(observation, action, next_observation, ())
-        reward, terminated, truncated = as_reward(reward), as_flag(terminated, "terminated"), as_flag(truncated, "truncated")
+        reward, terminated, truncated = (
+            as_reward(reward),
+            as_flag(terminated, "terminated"),
+            as_flag(truncated, "truncated"),
+        )
         if self._pending is None:
             values += reward, terminated, 0.0 if terminated else self._discount
             with self._lock:
@@ -167,7 +171,12 @@ class ReplayBuffer:
             self._wait(counting, values, summands, terminal, cut)
 
     def _wait(
-        self, environments: AnyArray, values: list[Any], rewards: FloatArray, terminated: BoolArray, cut: BoolArray | bool
+        self,
+        environments: AnyArray,
+        values: list[Any],
+        rewards: FloatArray,
+        terminated: BoolArray,
+        cut: BoolArray | bool,
     ) -> None:
         """Let steps wait for those that follow, and append the transitions that are complete by them."""
         assert self._pending is not None
@@ -202,7 +211,9 @@ class ReplayBuffer:
         What was overwritten in the meantime still teaches the mixture; `buffer.replay.overwritten` counts it.
         """
         if type(draw) is not Draw:
-            raise TypeError(f"update takes the receipt that sample gave, then TD errors; got {type(draw).__name__} first.")
+            raise TypeError(
+                f"update takes the receipt that sample gave, then TD errors; got {type(draw).__name__} first."
+            )
         norms = as_errors(td_errors, len(draw.indices))
         with self._lock:
             try:
@@ -260,8 +271,8 @@ class ReplayBuffer:
         for name, value in settings.items():
             if saved[name] != value:
                 raise ValueError(
-                    f"The saved buffer had {name} = {saved[name]}, this one has {value}. Build the buffer as it was when "
-                    f"it was saved."
+                    f"The saved buffer had {name} = {saved[name]}, this one has {value}. "
+                    f"Build the buffer as it was when it was saved."
                 )
 
     def __repr__(self) -> str:

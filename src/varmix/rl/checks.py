@@ -3,15 +3,15 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import BoolArray, FloatArray, as_array, as_floats, first
+from varmix.arrays import AnyArray, BoolArray, FloatArray, as_array, as_floats, first
 
 LARGEST = 1e30  # of a reward: sums of them are kept in single precision, which ends at 3e38
 
 
-def as_reward(value: ArrayLike) -> float:
+def as_reward(value: float) -> float:
     """Check the reward of one step."""
     if not isinstance(value, float):
-        value = _one(as_floats(value, "reward"), "reward").item()
+        value = float(_one(as_floats(value, "reward"), "reward"))
     if not -LARGEST <= value <= LARGEST:
         raise ValueError(f"reward must be finite and at most 1e30 either way, got {value}: it would spoil every sum.")
     return value
@@ -71,7 +71,7 @@ def as_errors(values: ArrayLike, m: int) -> FloatArray:
     return np.abs(errors)
 
 
-def _one(array: np.ndarray, name: str) -> np.ndarray:  # type: ignore[type-arg]
+def _one(array: AnyArray, name: str) -> AnyArray:
     if array.shape != ():
         raise ValueError(f"{name} must be one value, got shape {array.shape}. Use add_batch for many environments.")
     return array

@@ -81,7 +81,12 @@ class Pending:
     def state_dict(self) -> State:
         """Give the ring."""
         columns = {leaf.name: column.copy() for leaf, column in zip(self._leaves, self._columns, strict=True)}
-        return {"columns": columns, "returns": self._returns.copy(), "head": self._head.copy(), "count": self.count.copy()}
+        return {
+            "columns": columns,
+            "returns": self._returns.copy(),
+            "head": self._head.copy(),
+            "count": self.count.copy(),
+        }
 
     def load_state_dict(self, state: State) -> None:
         """Take over a saved ring, or refuse it and stay as before."""

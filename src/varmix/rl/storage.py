@@ -1,8 +1,8 @@
 """Storage: from a space to preallocated arrays, one for every leaf of it.
 
-A `Layout` splits a value of its space (nested dictionaries and tuples) into arrays, checking each, and joins arrays into
-values again.  In between everything is a flat list of arrays, whose rows are transitions.  Spaces are told by what they
-have, as Gymnasium's do: `spaces` (a mapping, or a sequence), or else `shape` and `dtype`.
+A `Layout` splits a value of its space (nested dictionaries and tuples) into arrays, checking each, and joins arrays
+into values again.  In between everything is a flat list of arrays, whose rows are transitions.  Spaces are told by what
+they have, as Gymnasium's do: `spaces` (a mapping, or a sequence), or else `shape` and `dtype`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
