@@ -24,7 +24,7 @@ class Settings:
     hidden: tuple[int, ...] = (64, 64)
     discount: float = 0.99
     step: float = 1e-3
-    soft: float = 0.005
+    soft: float = 0.01
     clip: float = 10.0
     batch: int = 64
     capacity: int = 20_000

@@ -48,16 +48,14 @@ def _rewards(panel: "Axes", table: Table) -> None:
 
 
 def smoothed(rows: FloatArray, over: int = SMOOTH) -> FloatArray:
-    """Give the mean of every so many consecutive episodes, a row per run.
+    """Give the mean of every so many consecutive episodes, or of all if there are fewer, a row per run.
 
     Examples
     --------
     >>> smoothed(np.array([[1.0, 2.0, 3.0, 4.0]]), over=2)
     array([[1.5, 2.5, 3.5]])
     """
-    if rows.shape[1] < over:
-        return rows[:, :0]
-    return np.asarray(np.lib.stride_tricks.sliding_window_view(rows, over, axis=1).mean(axis=2))
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(rows, min(over, rows.shape[1]), axis=1).mean(axis=2))
 
 
 def moments(table: Table) -> "Figure":

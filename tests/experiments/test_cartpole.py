@@ -1,0 +1,311 @@
+"""Section 6.3: the agent against plain computations, and its runs for a few episodes."""
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+gymnasium = pytest.importorskip("gymnasium")
+
+from varmix.evidence import Evidence  # noqa: E402
+from varmix.experiments import cartpole  # noqa: E402
+from varmix.experiments.cartpole.adam import Adam  # noqa: E402
+from varmix.experiments.cartpole.arms import AGAIN, ARMS, COMPONENTS, EVEN, SINGLES, UNIFORM, VRM  # noqa: E402
+from varmix.experiments.cartpole.census import costs, transitions  # noqa: E402
+from varmix.experiments.cartpole.dqn import Agent, Settings  # noqa: E402
+from varmix.experiments.cartpole.network import Network  # noqa: E402
+from varmix.experiments.cartpole.protocol import plan, run  # noqa: E402
+from varmix.hindsight import best_mixture  # noqa: E402
+from varmix.rl import Batch, ReplayBuffer  # noqa: E402
+
+TIMES = ("seconds", "buffer_seconds")
+
+
+def transitions_of(count, rng):
+    """Random transitions, every fourth of them the last of its episode."""
+    ended = np.arange(count) % 4 == 3
+    return Batch(
+        rng.normal(size=(count, 4)).astype(np.float32),
+        rng.integers(2, size=count),
+        rng.normal(size=count).astype(np.float32),
+        rng.normal(size=(count, 4)).astype(np.float32),
+        ended,
+        np.where(ended, 0.0, 0.9).astype(np.float32),
+    )
+
+
+def agent(**settings):
+    made = Agent(4, 2, Settings(hidden=(8, 8), **settings), np.random.default_rng(0))
+    made.slow.flat.add_(torch.linspace(-0.1, 0.1, len(made.slow.flat)))  # as after some steps
+    return made
+
+
+def module(network):
+    """The same network as a module of PyTorch's, in double precision."""
+    layers = []
+    for (W, b), _ in network.layers:
+        layer = torch.nn.utils.skip_init(torch.nn.Linear, *W.shape, dtype=torch.float64)
+        layer.weight.data.copy_(W.detach().T)
+        layer.bias.data.copy_(b.detach())
+        layers += [layer, torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+def plain_errors(agent, batch):
+    """Row by row: double targets, and nothing to come where an episode has ended."""
+    online, slow = module(agent.online), module(agent.slow)
+    errors = []
+    for i in range(len(batch.actions)):
+        now, after = (
+            torch.tensor(rows[i], dtype=torch.float64) for rows in (batch.observations, batch.next_observations)
+        )
+        best = int(online(after).argmax())
+        goal = float(batch.rewards[i]) + float(batch.discounts[i]) * float(slow(after).detach()[best])
+        errors.append(online(now)[batch.actions[i]] - goal)
+    return torch.stack(errors), online
+
+
+def test_errors_are_those_of_double_targets():
+    mine, batch = agent(), transitions_of(40, np.random.default_rng(1))
+    expected, _ = plain_errors(mine, batch)
+    before = mine.online.flat.clone()
+    np.testing.assert_allclose(mine.errors(batch), expected.detach(), atol=1e-5)
+    assert torch.equal(mine.online.flat, before)
+
+
+def test_double_targets_are_not_the_largest_values():
+    """A negative control: with the slow network's own maximum the errors would be others."""
+    mine, batch = agent(), transitions_of(40, np.random.default_rng(1))
+    greedy = mine.slow.plain(batch.next_observations).max(1)
+    single = (
+        mine.online.plain(batch.observations)[np.arange(40), batch.actions] - batch.rewards - batch.discounts * greedy
+    )
+    assert np.abs(mine.errors(batch) - single).max() > 1e-3
+
+
+def test_the_gradient_is_that_of_the_mean_of_weight_times_squared_error():
+    mine, rng = agent(clip=1e9), np.random.default_rng(1)
+    batch, weights = transitions_of(40, rng), rng.uniform(0.1, 3.0, 40)
+    errors, online = plain_errors(mine, batch)
+    (torch.tensor(weights) * errors**2).mean().backward()
+    expected = torch.cat([t.ravel() for layer in online[::2] for t in (layer.weight.grad.T, layer.bias.grad)])
+    told = mine.learn(batch, weights)
+    np.testing.assert_allclose(mine.online.gradient, expected, atol=1e-5)
+    np.testing.assert_allclose(told, errors.detach(), atol=1e-5)
+    assert told.dtype == np.float64
+
+
+def test_a_gradient_does_not_add_to_the_one_before():
+    mine, rng = agent(step=0.0, clip=1e9), np.random.default_rng(1)
+    batch, weights = transitions_of(16, rng), np.ones(16)
+    mine.learn(batch, weights)
+    once = mine.online.gradient.clone()
+    mine.slow.flat.copy_(mine.online.flat)
+    mine.learn(batch, weights)
+    again = agent(step=0.0, clip=1e9)
+    again.slow.flat.copy_(again.online.flat)
+    again.learn(batch, weights)
+    assert torch.equal(mine.online.gradient, again.online.gradient)
+    assert not torch.equal(mine.online.gradient, once)
+
+
+@pytest.mark.parametrize(("clip", "shortened"), [(0.01, True), (1e6, False)])
+def test_a_long_gradient_is_shortened(clip, shortened):
+    mine = agent(clip=clip)
+    mine.learn(transitions_of(16, np.random.default_rng(1)), np.ones(16))
+    length = float(torch.linalg.vector_norm(mine.online.gradient))
+    assert (length == pytest.approx(0.01, rel=1e-4)) == shortened
+
+
+def test_the_slow_network_follows_softly():
+    mine = agent(soft=0.25)
+    before = mine.slow.flat.clone()
+    mine.learn(transitions_of(16, np.random.default_rng(1)), np.ones(16))
+    torch.testing.assert_close(mine.slow.flat, 0.75 * before + 0.25 * mine.online.flat)
+
+
+def test_steps_are_those_of_pytorchs_adam():
+    rng = np.random.default_rng(2)
+    vector, gradient = torch.zeros(50), torch.zeros(50)
+    theirs = torch.nn.Parameter(torch.zeros(50))
+    mine, optimiser = Adam(vector, gradient, 0.01), torch.optim.Adam([theirs], lr=0.01)
+    for _ in range(20):
+        gradient.copy_(torch.from_numpy(rng.normal(size=50)))
+        theirs.grad = gradient.clone()
+        mine.step()
+        optimiser.step()
+    torch.testing.assert_close(vector, theirs.data)
+
+
+def test_parameters_are_views_of_one_vector():
+    network = Network([4, 8, 3], np.random.default_rng(0))
+    network.flat.zero_()
+    network.flat[-3:] = torch.tensor([1.0, 2.0, 3.0])  # the last biases
+    x = np.ones((5, 4), dtype=np.float32)
+    assert network(torch.from_numpy(x)).tolist() == [[1.0, 2.0, 3.0]] * 5
+    assert network.plain(x).tolist() == [[1.0, 2.0, 3.0]] * 5
+    assert len(network.flat) == sum(W.numel() + b.numel() for (W, b), _ in network.layers) == 4 * 8 + 8 + 8 * 3 + 3
+
+
+def test_a_copy_has_memory_of_its_own():
+    network = Network([4, 8, 3], np.random.default_rng(0))
+    twin = network.copy()
+    assert torch.equal(twin.flat, network.flat)
+    twin.flat.zero_()
+    assert network.flat.any()
+
+
+def test_the_action_is_the_one_that_the_network_values_most():
+    mine, rows = agent(), np.random.default_rng(3).normal(size=(200, 4)).astype(np.float32)
+    expected = module(mine.online)(torch.tensor(rows, dtype=torch.float64)).argmax(1)
+    assert [mine.act(row) for row in rows] == expected.tolist()
+    assert len(set(expected.tolist())) == 2
+
+
+def test_random_actions_become_rare_and_never_vanish():
+    settings = Settings(half_life=100.0, least_chance=0.02)
+    assert [settings.chance(steps) for steps in (0, 100, 200)] == [1.0, 0.5, 0.25]
+    assert settings.chance(10**9) == 0.02
+
+
+def small_buffer(capacity=50, items=70):
+    """A buffer that has wrapped, after some feedback."""
+    space = gymnasium.make("CartPole-v1")
+    buffer = ReplayBuffer(capacity, space.observation_space, space.action_space, rng=0)
+    rng = np.random.default_rng(5)
+    for i in range(items):
+        row = rng.normal(size=(2, 4)).astype(np.float32)
+        buffer.add(row[0], i % 2, float(i), row[1], i % 7 == 0)
+    for _ in range(5):
+        _, draw = buffer.sample(16)
+        buffer.update(draw, rng.lognormal(sigma=2.0, size=16))
+    return buffer
+
+
+def test_transitions_are_found_by_their_numbers():
+    buffer = small_buffer()
+    ids = buffer.sampler.census().indices
+    assert ids.tolist() == list(range(20, 70))
+    assert transitions(buffer, ids).rewards.tolist() == list(range(20, 70))  # the reward of item i was i
+    batch, draw = buffer.sample(8)
+    for mine, theirs in zip(transitions(buffer, draw.indices), batch, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_costs_are_those_of_an_enumeration():
+    buffer, mine = small_buffer(), agent()
+    found = costs(mine, buffer)
+    ids = np.arange(20, 70)
+    delta, n = buffer.replay.delta(ids), 50
+    laws = [(delta + epsilon) ** alpha for epsilon, alpha in buffer.replay.settings] + [np.ones(n)]
+    p = np.stack([law / law.sum() for law in laws], axis=1)
+    norms = np.abs(mine.errors(transitions(buffer, ids)))
+    # E[ (l / (n p))^2 ] under p, item by item: what the estimate of the mean of l has for its second moment
+    expected = [sum(p[i, j] * (norms[i] / (n * p[i, j])) ** 2 for i in range(n)) for j in range(10)]
+    assert found.components == pytest.approx(expected)
+    mixed = p @ buffer.sampler.mixture
+    assert found.mixture == pytest.approx(sum(mixed * (norms / (n * mixed)) ** 2))
+    assert found.best == pytest.approx(best_mixture(Evidence(n * p, norms**2)).cost, rel=2e-3)
+    assert found.components[-1] == pytest.approx(np.mean(norms**2))
+    assert found.ideal == pytest.approx(norms.mean() ** 2)
+    assert found.ideal <= found.best <= min(*found.components, found.mixture) * 1.002
+
+
+def test_looking_at_costs_changes_nothing_that_is_drawn_later():
+    looked, left = small_buffer(), small_buffer()
+    costs(agent(), looked)
+    np.testing.assert_array_equal(looked.sample(16)[1].indices, left.sample(16)[1].indices)
+
+
+def test_every_arm_runs_on_every_seed_and_quick_is_two_short_runs():
+    full, quick = plan("full"), plan("quick")
+    assert len(full) == 50 * 13
+    assert {config["episodes"] for config in full} == {200}
+    assert {config["seed"] for config in full} == set(range(50))
+    assert [(config["arm"], config["seed"], config["episodes"]) for config in quick] == [
+        (UNIFORM, 0, 40),
+        (VRM, 0, 40),
+    ]
+    assert all(cartpole.EXPERIMENT.seconds(config) > 0 for config in full + quick)
+
+
+def test_the_arms_are_single_settings_mixtures_and_uniform_twice():
+    assert len(SINGLES) == 9
+    assert len(ARMS) == 13
+    for arm in ARMS.values():
+        buffer = ReplayBuffer(64, *_spaces(), settings=arm.settings, learner=arm.learner, rng=0)
+        assert buffer.sampler.mixture.shape == (len(arm.settings) + 1,)
+    assert ARMS[UNIFORM].learner == ARMS[AGAIN].learner
+    assert ARMS[UNIFORM].stream != ARMS[AGAIN].stream
+    assert [arm for arm in ARMS if ARMS[arm].looked] == [EVEN, VRM]
+
+
+def _spaces():
+    environment = gymnasium.make("CartPole-v1")
+    return environment.observation_space, environment.action_space
+
+
+@pytest.mark.parametrize("arm", ["epsilon 0.1, alpha 0.5", UNIFORM])
+def test_single_arms_draw_by_their_own_law_alone(arm):
+    buffer = ReplayBuffer(64, *_spaces(), settings=ARMS[arm].settings, learner=ARMS[arm].learner, rng=0)
+    for _ in range(64):
+        buffer.add(np.zeros(4, np.float32), 0, 1.0, np.zeros(4, np.float32), False)
+    delta = np.linspace(0.0, 5.0, 64)
+    buffer.replay.set_delta(np.arange(64), delta)
+    law = np.ones(64) if arm == UNIFORM else (buffer.replay.delta(np.arange(64)) + 0.1) ** 0.5
+    _, draw = buffer.sample(32)
+    np.testing.assert_allclose(draw.weights, 1 / (64 * law / law.sum())[draw.indices])
+
+
+def without_times(result):
+    return {name: value for name, value in result.items() if name not in TIMES}
+
+
+@pytest.mark.parametrize("arm", [UNIFORM, VRM])
+def test_a_run_follows_from_its_seed_bit_for_bit(arm):
+    config = {"arm": arm, "seed": 7, "episodes": 8}
+    once, twice = run(config), run(config)
+    assert without_times(once) == without_times(twice)
+    assert once["steps"] > Settings().warm_up
+    assert without_times(run(config | {"seed": 8})) != without_times(once)
+    json.dumps(once, allow_nan=False)
+
+
+def test_no_global_random_numbers_are_used():
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    run({"arm": UNIFORM, "seed": 0, "episodes": 5})
+    assert torch.equal(before[0], torch.get_rng_state())
+    np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_uniform_again_has_other_random_numbers():
+    config = {"arm": UNIFORM, "seed": 7, "episodes": 6}
+    assert run(config)["rewards"] != run(config | {"arm": AGAIN})["rewards"]
+
+
+def test_a_run_tells_rewards_mixtures_and_costs():
+    result = run({"arm": VRM, "seed": 1, "episodes": 10})
+    assert len(result["rewards"]) == 10
+    assert result["steps"] == sum(result["rewards"])
+    assert np.array(result["mixtures"]).shape == (10, len(COMPONENTS))
+    assert result["looks"] == [5, 10]
+    assert np.array(result["components"]).shape == (2, len(COMPONENTS))
+    assert result["mixtures"][-1] != result["mixtures"][0]
+    assert 0 < result["buffer_seconds"] < result["seconds"]
+    assert all(low <= best * 1.002 for low, best in zip(result["ideal"], result["best"], strict=True))
+    assert "mixtures" not in run({"arm": UNIFORM, "seed": 1, "episodes": 1})
+
+
+def test_findings_can_be_made_without_what_the_agent_needs():
+    """The report of records that were made elsewhere asks for neither PyTorch nor Gymnasium."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from varmix.experiments import cartpole; print(sorted({'torch', 'gymnasium'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
