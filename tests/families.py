@@ -15,6 +15,7 @@ from varmix import (
     Leader,
     Neyman,
     Points,
+    Replay,
     Stack,
     Subsets,
     Uniform,
@@ -123,6 +124,22 @@ FAMILIES |= {
     "mirror descent, relative": lambda: taught(MirrorDescent(N, floor=0.3)),
     "ranks": lambda: taught(Ranks(N, period=10)),
     "ranks, unsorted": lambda: Ranks(N),
+}
+
+
+def replayed(count=55, capacity=N):
+    """Give a replay with items of very different errors, some overwritten, some heard of since."""
+    replay = Replay(capacity, [(0.01, 0.9), (1.0, 0.5), (0.0, 0.1)])
+    replay.insert(count, np.geomspace(1e-3, 1e2, count))
+    replay.insert(3)
+    replay.set_delta(np.arange(count)[::4], np.linspace(0.0, 3.0, len(range(0, count, 4))))
+    return replay
+
+
+FAMILIES |= {
+    "replay": replayed,
+    "replay, anchored": lambda: with_uniform(replayed()),
+    "replay, growing": lambda: with_uniform(replayed(count=20)),
 }
 
 FEW, SIZE = 9, 3  # so few that all sets can be listed

@@ -25,16 +25,31 @@ def stand_ins(monkeypatch):
         def sample_exact_k_dpp(self, size, random_state):
             return random_state.choice(self.n, size, replace=False).tolist()
 
+    class Replays:
+        def __init__(self, size, fields, alpha, eps):
+            assert {"obs", "act", "rew", "next_obs", "done"} == set(fields)
+            self.size = size
+
+        def add(self, obs, act, rew, next_obs, done):
+            return 0
+
+        def sample(self, count, beta):
+            return {"indexes": np.zeros(count, dtype=np.int64)}
+
+        def update_priorities(self, indexes, priorities):
+            assert indexes.shape == priorities.shape
+
     samplers = module("torch.utils.data", RandomSampler=iter, WeightedRandomSampler=lambda weights, m: weights[:m])
     utils = module("torch.utils", data=samplers)
     torch = module("torch", utils=utils, rand=np.ones, set_num_threads=lambda number: None)
     dpps = module("dppy.finite_dpps", FiniteDPP=FiniteDPP)
-    for made in (torch, utils, samplers, module("dppy", finite_dpps=dpps), dpps):
+    cpprb = module("cpprb", PrioritizedReplayBuffer=Replays)
+    for made in (torch, utils, samplers, module("dppy", finite_dpps=dpps), dpps, cpprb):
         monkeypatch.setitem(sys.modules, made.__name__, made)
 
 
 @pytest.fixture
 def no_peers(monkeypatch):
     """Importing a peer fails, whether it is installed or not."""
-    for name in ("torch", "torch.utils.data", "dppy", "dppy.finite_dpps"):
+    for name in ("torch", "torch.utils.data", "dppy", "dppy.finite_dpps", "cpprb"):
         monkeypatch.setitem(sys.modules, name, None)

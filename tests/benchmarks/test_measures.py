@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from varmix.benchmarks import bias, catalogue, core, estimators, kmeans, processes, sets, solvers
+from varmix.benchmarks import bias, catalogue, core, estimators, kmeans, processes, replay, sets, solvers
 from varmix.benchmarks.peers import DPPY, TORCH
 from varmix.benchmarks.timing import best_of, machine, seconds
 from varmix.datasets import DataUnavailable
 
 CORE = core.Scale(n=200, calls=1, repeats=1, rounds=1000, starts=2, huge=())
 SETS = sets.Scale(few=20, many=30, built=(20, 30), calls=1, repeats=1)
+REPLAY = replay.Scale(items=(100, 1000), buffer=200, calls=1, repeats=1)
 
 
 @pytest.fixture
@@ -287,3 +288,19 @@ def test_the_page_of_solvers_shows_the_rates_that_were_measured():
     few, many = (round(draws["unbiased"][name], -3) for name in ("VRM", "uniform"))
     assert f"VRM took {few:,} draws to an excess of 1e-10 on the benchmark's problem, uniform draws {many:,}" in page
     assert f"({draws['lipschitz']['uniform']:,}, VRM {draws['lipschitz']['VRM']:,})" in page
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_replay_is_measured_beside_a_peer(console):
+    results = replay.measure(console, REPLAY)
+    assert list(results) == ["family", "buffer", "memory"]
+    assert {"sample and update, over cpprb", "add, over cpprb"} <= set(results["buffer"])
+    assert all(value > 0 for value in numbers(results))
+    assert "of cpprb's time (limit 1)" in printed(console)
+
+
+@pytest.mark.usefixtures("no_peers")
+def test_replay_is_measured_without_a_peer(console):
+    results = replay.measure(console, REPLAY)
+    assert list(results["buffer"]) == ["varmix, sample and update, us", "varmix, add, us"]
+    assert "cpprb" not in printed(console)

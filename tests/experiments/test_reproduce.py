@@ -9,7 +9,9 @@ import time
 from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -24,6 +26,7 @@ from varmix.experiments.records import Record, Records
 from varmix.experiments.request import Request
 from varmix.experiments.work import Work
 from varmix.refusal import Refusal
+from varmix.rl import ReplayBuffer
 
 COMMAND = [sys.executable, "-c", "from varmix.cli import main; main()", "reproduce", "regret", "--quick", "--jobs", "2"]
 
@@ -361,6 +364,18 @@ def test_inspect_shows_the_parts_and_the_mixture(tmp_path, capsys):
     assert "BarrierNewton" in printed
     assert "Groups(n=3, k=3" in printed
     assert "█" in printed
+
+
+def test_inspect_shows_a_replay_buffer_with_its_settings(tmp_path, capsys):
+    spaces = SimpleNamespace(shape=(2,), dtype=np.float32), SimpleNamespace(shape=(), dtype=np.int64)
+    save_sampler(tmp_path / "buffer.varmix", ReplayBuffer(10, *spaces, settings=[(0.01, 0.9), (1.0, 0.5)], rng=0))
+    with pytest.raises(SystemExit) as ended:
+        call("inspect", tmp_path / "buffer.varmix")
+    assert not ended.value.code
+    printed = capsys.readouterr().out
+    assert "ReplayBuffer(capacity=10" in printed
+    assert "epsilon 0.01, alpha 0.9   0.250" in printed
+    assert "epsilon 1, alpha 0.5      0.250" in printed
 
 
 def test_inspect_says_so_when_it_is_given_a_folder(tmp_path, capsys):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from varmix.benchmarks import bias, core, estimators, kmeans, sets, solvers
-from varmix.benchmarks.peers import CLUSTERING, DPPY, SKLEARN, TORCH, Peer
+from varmix.benchmarks import bias, core, estimators, kmeans, replay, sets, solvers
+from varmix.benchmarks.peers import CLUSTERING, CPPRB, DPPY, SKLEARN, TORCH, Peer
 from varmix.refusal import unknown
 
 
@@ -23,6 +23,7 @@ ENTRIES = {
     "core": Benchmark("The core beside PyTorch's samplers", core.measure, (TORCH,)),
     "bias": Benchmark("Draw-wise bias of the reshuffled mixture", bias.measure),
     "sets": Benchmark("Sets from k-DPPs beside DPPy", sets.measure, (DPPY,)),
+    "replay": Benchmark("Prioritised replay beside cpprb", replay.measure, (CPPRB,)),
     "estimators": Benchmark("The estimators beside scikit-learn's SGD", estimators.measure, (SKLEARN,)),
     "kmeans": Benchmark("k-means beside scikit-learn's minibatches", kmeans.measure, (CLUSTERING,)),
     "solvers": Benchmark("How fast the solvers converge", solvers.measure),

@@ -38,5 +38,6 @@ class Peer:
 
 TORCH = Peer("torch", "torch.utils.data", "torch")
 DPPY = Peer("dppy", "dppy.finite_dpps", "bench")
+CPPRB = Peer("cpprb", "cpprb", "bench")
 SKLEARN = Peer("scikit-learn", "sklearn.linear_model", "sklearn")
 CLUSTERING = Peer("scikit-learn", "sklearn.cluster", "sklearn")

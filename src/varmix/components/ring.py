@@ -11,7 +11,7 @@ MAGNITUDES: FloatArray = 2.0 ** ((np.arange(BUCKETS) + 0.5) / STEPS - OCTAVES)
 
 
 def empty_buckets(capacity: int) -> Buckets:
-    """Make room for so many items, however they are spread over buckets: 13 to 17 bytes an item where they are many."""
+    """Make room for so many items, however they are spread: 15 to 17 bytes an item from a hundred thousand on."""
     chunks = min(capacity, (capacity >> CHUNK) + BUCKETS)  # one in every bucket may be begun
     pages = min(chunks, (chunks >> PAGE) + BUCKETS)
     return Buckets(

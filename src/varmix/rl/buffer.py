@@ -261,9 +261,10 @@ class ReplayBuffer:
             self._sampler.load_state_dict(before)
             raise ValueError(f"The saved buffer is damaged: {rows} rows of transitions for {present} to be drawn.")
 
-    def _settings(self) -> dict[str, int | float]:
+    def _settings(self) -> State:
         names = "capacity", "n_steps", "discount", "environments"
-        return {name: getattr(self, f"_{name}") for name in names}
+        settings = [list(setting) for setting in self._replay.settings]
+        return {name: getattr(self, f"_{name}") for name in names} | {"settings": settings}
 
     def _check_settings(self, saved: State) -> None:
         settings = self._settings()
