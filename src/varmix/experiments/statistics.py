@@ -117,7 +117,7 @@ def difference(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
     Examples
     --------
     >>> str(difference([1.0, 2.0, 3.0], [2.0, 4.0, 6.0, 4.0]))
-    '-2 [-4.58, 0.576]'
+    '-2 [-4.58, 0.585]'
     """
     a, b = np.asarray(mine, dtype=float), np.asarray(theirs, dtype=float)
     center = float(a.mean() - b.mean())

@@ -2,8 +2,6 @@
 
 import math
 
-import torch
-
 from varmix.experiments.cartpole.network import Tensor
 
 FIRST, SECOND, TINY = 0.9, 0.999, 1e-8  # what is kept of both moments, and what a root is never below
@@ -14,18 +12,11 @@ class Adam:
 
     For a vector of some thousand numbers the bookkeeping of `torch.optim.Adam` takes several times as long as its
     arithmetic.
-
-    Examples
-    --------
-    >>> vector, gradient = torch.zeros(2), torch.tensor([3.0, -0.1])
-    >>> Adam(vector, gradient, 0.5).step()
-    >>> vector
-    tensor([-0.5000,  0.5000])
     """
 
     def __init__(self, vector: Tensor, gradient: Tensor, rate: float) -> None:
         self._vector, self._gradient, self._rate = vector, gradient, rate
-        self._mean, self._square = torch.zeros_like(vector), torch.zeros_like(vector)
+        self._mean, self._square = (vector.new_zeros(len(vector)) for _ in range(2))
         self._steps = 0
 
     def step(self) -> None:

@@ -89,7 +89,7 @@ def play(
     import torch
 
     torch.set_num_threads(1)
-    environment = gymnasium.make(ENVIRONMENT)
+    environment = gymnasium.make(ENVIRONMENT, disable_env_checker=True)
     first, playing, drawing = seed.spawn(3)
     agent = Agent(
         environment.observation_space.shape[0], int(environment.action_space.n), settings, np.random.default_rng(first)

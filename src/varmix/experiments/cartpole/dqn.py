@@ -6,7 +6,6 @@ The agent knows batches and importance weights, and nothing of how a batch was d
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from varmix.arrays import FloatArray, IntArray
 from varmix.experiments.cartpole.adam import Adam
@@ -59,6 +58,8 @@ class Agent:
 
     def learn(self, batch: Batch, weights: FloatArray) -> FloatArray:
         """Take one step, let the slow network follow, and give the errors as they were before it."""
+        import torch
+
         taken = torch.from_numpy(np.asarray(batch.actions, dtype=np.int64)[:, None])
         values = self.online(torch.from_numpy(batch.observations)).gather(1, taken)
         errors = values.detach().numpy()[:, 0] - self._goals(batch)
@@ -82,7 +83,7 @@ class Agent:
 
     def _clip(self) -> None:
         """Shorten the gradient to the length that is allowed: a weighted square has no other bound."""
-        length = float(torch.linalg.vector_norm(self.online.gradient))
+        length = float(self.online.gradient.norm())
         if length > self.settings.clip:
             self.online.gradient.mul_(self.settings.clip / length)
 

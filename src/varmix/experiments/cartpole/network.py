@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
 
 from varmix.arrays import FloatArray
 
@@ -26,17 +25,11 @@ class Network:
         Features, hidden layers, and outputs.
     rng
         Where the first values come from: uniform up to one over the root of a layer's inputs, as is usual.
-
-    Examples
-    --------
-    >>> network = Network([4, 8, 2], np.random.default_rng(0))
-    >>> network.flat.shape
-    torch.Size([58])
-    >>> network(torch.zeros(3, 4)).shape
-    torch.Size([3, 2])
     """
 
     def __init__(self, sizes: Sequence[int], rng: np.random.Generator) -> None:
+        import torch
+
         shapes = list(pairwise(sizes))
         values = [rng.uniform(-1, 1, (ins + 1) * outs) / np.sqrt(ins) for ins, outs in shapes]
         self.sizes = tuple(sizes)
@@ -52,9 +45,9 @@ class Network:
     def __call__(self, x: Tensor) -> Tensor:
         """Give the outputs (rows, outputs) of features (rows, features)."""
         for (W, b), _ in self.layers[:-1]:
-            x = torch.addmm(b, x, W).relu_()
+            x = b.addmm(x, W).relu_()
         W, b = self.layers[-1][0]
-        return torch.addmm(b, x, W)
+        return b.addmm(x, W)
 
     def plain(self, x: FloatArray) -> FloatArray:
         """Give the outputs of one row of features or of many, by NumPy, where no gradient is asked for."""

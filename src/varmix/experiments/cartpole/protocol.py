@@ -1,17 +1,16 @@
 """The runs of section 6.3: every arm on every seed, 200 episodes each."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from varmix.experiments.cartpole.arms import ARMS, UNIFORM, VRM, Arm
+from varmix.experiments.cartpole.census import costs
+from varmix.experiments.cartpole.course import Environment, play
+from varmix.experiments.cartpole.dqn import Agent, Settings
 from varmix.experiments.experiment import Mode
 from varmix.experiments.records import Config, Result
-
-if TYPE_CHECKING:  # what needs torch is imported by a run only
-    from varmix.experiments.cartpole.course import Environment
-    from varmix.experiments.cartpole.dqn import Agent
-    from varmix.rl import ReplayBuffer
+from varmix.rl import ReplayBuffer
 
 SEEDS, EPISODES = {"quick": 1, "full": 50}, {"quick": 40, "full": 200}
 EVERY = 5  # episodes between two looks at all of the buffer
@@ -28,14 +27,10 @@ def plan(mode: Mode) -> list[Config]:
 
 def run(config: Config) -> Result:
     """Play, and write down rewards, mixtures and costs."""
-    from varmix.experiments.cartpole.course import play
-    from varmix.experiments.cartpole.dqn import Settings
-    from varmix.rl import ReplayBuffer
-
     arm, settings = ARMS[config["arm"]], Settings()
     looks = Looks(arm)
 
-    def make(environment: "Environment", seed: np.random.SeedSequence) -> ReplayBuffer:
+    def make(environment: Environment, seed: np.random.SeedSequence) -> ReplayBuffer:
         return ReplayBuffer(
             settings.capacity,
             environment.observation_space,
@@ -59,10 +54,8 @@ class Looks:
         if arm.looked:
             self.seen = {name: [] for name in ("mixtures", "looks", "components", "mixture", "best", "ideal")}
 
-    def __call__(self, episode: int, agent: "Agent", buffer: "ReplayBuffer") -> None:
+    def __call__(self, episode: int, agent: Agent, buffer: ReplayBuffer) -> None:
         """Look."""
-        from varmix.experiments.cartpole.census import costs
-
         if not self._arm.looked:
             return
         self.seen["mixtures"].append(np.round(buffer.sampler.mixture, 5).tolist())
