@@ -91,4 +91,4 @@ def test_every_extra_exists_and_make_run_brings_it():
 def test_the_agents_experiment_comes_in_the_papers_order_and_says_what_it_needs():
     names = catalogue.names()
     assert names.index("kdpp") < names.index("cartpole") < names.index("kmeans")
-    assert (catalogue.entry("cartpole").needs, catalogue.entry("cartpole").extra) == (("torch", "gymnasium"), "rl")
+    assert (catalogue.entry("cartpole").needs, catalogue.entry("cartpole").extra) == (("gymnasium",), "rl")

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from varmix.arrays import FloatArray
 from varmix.experiments.cartpole.dqn import Agent, Settings
+from varmix.experiments.cartpole.network import Vector
 from varmix.meter import GainMeter
 from varmix.rl import ReplayBuffer
 
@@ -48,9 +48,9 @@ class Player:
         while not over:
             action = self._action(observation)
             after, reward, terminated, truncated, _ = self._environment.step(action)
-            begun = time.perf_counter()
+            begun = time.thread_time()
             self._buffer.add(observation, action, reward, after, terminated, truncated)
-            self.buffer_seconds += time.perf_counter() - begun
+            self.buffer_seconds += time.thread_time() - begun
             observation, over = after, terminated or truncated
             total += float(reward)
             self.steps += 1
@@ -58,20 +58,20 @@ class Player:
                 self._learn()
         return total
 
-    def _action(self, observation: FloatArray) -> int:
+    def _action(self, observation: Vector) -> int:
         if self._rng.random() < self._settings.chance(self.steps):
             return int(self._rng.integers(self._environment.action_space.n))
         return self._agent.act(observation)
 
     def _learn(self) -> None:
-        begun = time.perf_counter()
+        begun = time.thread_time()
         batch, draw = self._buffer.sample(self._settings.batch)
-        drawn = time.perf_counter()
+        drawn = time.thread_time()
         errors = self._agent.learn(batch, draw.weights)
         self.meter.update(draw, np.abs(errors))
-        learnt = time.perf_counter()
+        learnt = time.thread_time()
         self._buffer.update(draw, errors)
-        self.buffer_seconds += (drawn - begun) + (time.perf_counter() - learnt)
+        self.buffer_seconds += (drawn - begun) + (time.thread_time() - learnt)
 
 
 def play(
@@ -83,12 +83,10 @@ def play(
 ) -> Course:
     """Run some episodes; `make` gives a buffer for an environment, and `look` sees it after every episode.
 
-    Seconds are without the looks.
+    Seconds are of this thread, because other work on the machine would only add to them, and without the looks.
     """
     import gymnasium
-    import torch
 
-    torch.set_num_threads(1)
     environment = gymnasium.make(ENVIRONMENT, disable_env_checker=True)
     first, playing, drawing = seed.spawn(3)
     agent = Agent(
@@ -99,9 +97,9 @@ def play(
     player = Player(agent, environment, buffer, playing)
     rewards, seconds = [], 0.0
     for episode in range(1, episodes + 1):
-        begun = time.perf_counter()
+        begun = time.thread_time()
         rewards.append(player.episode())
-        seconds += time.perf_counter() - begun
+        seconds += time.thread_time() - begun
         look(episode, agent, buffer)
     environment.close()
     return Course(rewards, player.steps, player.meter.gain.value, seconds, player.buffer_seconds)
