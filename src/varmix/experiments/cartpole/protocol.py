@@ -66,5 +66,5 @@ class Looks:
 
 
 def seconds(config: Config) -> float:
-    """About 0.6 ms a step; how many steps there are depends on how well it learns."""
-    return float(2.0 + 0.6e-3 * config["episodes"] * (25 if config["episodes"] < 100 else 150))
+    """About 0.35 ms a step; how many steps there are depends on how well it learns."""
+    return float(2.0 + 0.35e-3 * config["episodes"] * (40 if config["episodes"] < 100 else 220))

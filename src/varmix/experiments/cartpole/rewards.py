@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from varmix.experiments.cartpole.arms import AGAIN, BASELINES, UNIFORM, VRM
-from varmix.experiments.cartpole.table import ENOUGH, LAST, Table
+from varmix.experiments.cartpole.table import ENOUGH, Table
 from varmix.experiments.findings import Claim, Verdict
 from varmix.experiments.statistics import difference, mean, median
 from varmix.meter import Interval
@@ -28,7 +28,7 @@ def _no_loss(table: Table) -> Claim | None:
     return Claim(
         "VRM performs hyperparameter selection in a single run without loss of performance compared to the best "
         f"setting (asked: surely less than {LOSS:g} points).",
-        f"VRM less {best}: {beside} points of reward over all episodes, {late} over the last {LAST}. The best of nine "
+        f"VRM less {best}: {beside} points of reward over all episodes, {late} over the last {table.last}. The best of nine "
         f"was chosen by these same seeds, so it looks better than it is. {_needed(table)}",
         _without_loss(table, best, beside),
         f"{_seeds(table, VRM)} seeds; judged over all episodes",
@@ -59,7 +59,7 @@ def _beside_uniform(table: Table) -> Claim | None:
     beside, late = _beside(table, (VRM,), BASELINES)
     return Claim(
         "VRM beside uniform replay.",
-        f"VRM less uniform: {beside} points of reward over all episodes, {late} over the last {LAST}.",
+        f"VRM less uniform: {beside} points of reward over all episodes, {late} over the last {table.last}.",
         "measured",
         f"{_seeds(table, VRM)} seeds against {len(table.results(*BASELINES))} runs of both uniform arms; not paired",
         beyond=True,
@@ -72,7 +72,7 @@ def _chance(table: Table) -> Claim | None:
     beside, late = _beside(table, (AGAIN,), (UNIFORM,))
     return Claim(
         "Uniform replay against itself: how far chance alone goes.",
-        f"The second less the first: {beside} points of reward over all episodes, {late} over the last {LAST}.",
+        f"The second less the first: {beside} points of reward over all episodes, {late} over the last {table.last}.",
         "measured",
         f"{_seeds(table, UNIFORM)} seeds each, all random numbers different",
         beyond=True,
@@ -82,20 +82,20 @@ def _chance(table: Table) -> Claim | None:
 def _beside(table: Table, mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Interval, Interval]:
     """Give the difference in reward over all episodes, and over the last ones."""
     first, second = (
-        difference(table.scores(*mine, last=last), table.scores(*theirs, last=last)) for last in (None, LAST)
+        difference(table.scores(*mine, last=last), table.scores(*theirs, last=last)) for last in (None, table.last)
     )
     return first, second
 
 
 def _arms(table: Table) -> Claim | None:
     texts = [
-        f"{arm}: {mean(table.scores(arm))}, {mean(table.scores(arm, last=LAST))}, gain {_mean(table, arm, 'gain'):.3g}"
+        f"{arm}: {mean(table.scores(arm))}, {mean(table.scores(arm, last=table.last))}, gain {_mean(table, arm, 'gain'):.3g}"
         for arm in table.arms
     ]
     if not texts:
         return None
     return Claim(
-        f"All arms: mean reward over all episodes, over the last {LAST}, and the gain.",
+        f"All arms: mean reward over all episodes, over the last {table.last}, and the gain.",
         f"{'; '.join(texts)}.",
         "measured",
         f"{min(_seeds(table, arm) for arm in table.arms)} seeds an arm, {table.episodes} episodes; the gain is the "

@@ -25,6 +25,7 @@ class Table:
         found = {arm: [r.result for r in whole if r.config["arm"] == arm] for arm in ARMS}
         self._results = {arm: results for arm, results in found.items() if results}
         self.arms = list(self._results)
+        self.last = min(LAST, self.episodes)
 
     def results(self, *arms: str) -> list[Result]:
         """Give what was recorded of these arms together."""
