@@ -49,6 +49,7 @@ STEPS = {
     "no reward": ({"reward": float("nan")}, ValueError, "reward must be finite.*got nan"),
     "endless reward": ({"reward": -np.inf}, ValueError, "reward must be finite.*got -inf"),
     "too much reward": ({"reward": 1e31}, ValueError, "at most 1e30"),
+    "a whole number too large": ({"reward": 10**400}, ValueError, "at most 1e30"),
     "many rewards": ({"reward": [1.0, 2.0]}, ValueError, r"reward must be one value.*add_batch"),
     "reward in words": ({"reward": "much"}, TypeError, "reward must be real numbers"),
     "an end by number": ({"terminated": 1}, TypeError, "terminated must be True or False, got 1"),
@@ -143,7 +144,7 @@ def test_an_empty_buffer_gives_nothing():
         filled(0).sample(1)
 
 
-def test_transitions_that_wait_cannot_be_drawn():
+def test_pending_transitions_cannot_be_drawn():
     buffer = filled(5, n_steps=3)
     assert len(buffer) == 3
     with pytest.raises(ValueError, match="holds 3 transitions"):

@@ -35,7 +35,7 @@ def test_a_loaded_buffer_goes_on_bit_for_bit(count, n_steps, tmp_path):
     assert stays(again, buffer.state_dict())
 
 
-def test_transitions_that_wait_are_saved_too():
+def test_pending_transitions_are_saved_too():
     buffer = filled(13, n_steps=5)
     assert buffer.state_dict()["pending"]["count"].tolist() == [3]
     without = filled(10, n_steps=5)
@@ -152,13 +152,13 @@ DAMAGE = {
     "a column too short": (_with("transitions/reward", np.zeros(3, np.float32)), r"columns of \[3, 40\] rows"),
     "a column too many": (_with("transitions/more", np.zeros(40)), "expected the entries"),
     "a column without rows": (_with("transitions/reward", np.float32(1.0)), r"reward was float32"),
-    "nothing that waits": (_with("pending", {}), "waiting transitions"),
+    "nothing pending": (_with("pending", {}), "pending transitions"),
     "returns that are none": (_with("pending/returns", np.full(3, np.nan)), "not finite"),
-    "too many that wait": (_with("pending/count", np.array([3])), "outside the ring"),
-    "fewer than none that wait": (_with("pending/count", np.array([-1])), "outside the ring"),
+    "too many pending": (_with("pending/count", np.array([3])), "outside the ring"),
+    "fewer than none pending": (_with("pending/count", np.array([-1])), "outside the ring"),
     "a place outside": (_with("pending/head", np.array([3])), "outside the ring"),
     "places of another ring": (_with("pending/columns/action", np.zeros(4, np.int64)), "outside the ring"),
-    "actions of another kind that wait": (_with("pending/columns/action", np.zeros(3)), "action was float64"),
+    "pending actions of another kind": (_with("pending/columns/action", np.zeros(3)), "action was float64"),
     "a sampler that is none": (_with("sampler", {}), "expected the entries"),
     "another serial": (_with("sampler/serial", -1), "serial"),
 }

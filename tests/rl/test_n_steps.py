@@ -85,7 +85,7 @@ def test_add_does_for_one_environment_what_add_batch_does(trajectories, n):
     _agree(buffer, trajectories, n, 0.9)
 
 
-def test_the_caller_may_write_into_its_arrays_while_transitions_wait():
+def test_the_caller_may_write_into_its_arrays_while_transitions_are_pending():
     buffer = ReplayBuffer(10, BOX, DISCRETE, n_steps=3, rng=0)
     observation = np.zeros(4, np.float32)
     for step in range(3):
@@ -96,7 +96,7 @@ def test_the_caller_may_write_into_its_arrays_while_transitions_wait():
     assert rows["next_observation"][:, 0].tolist() == [2.0, 2.0, 2.0]
 
 
-def test_a_row_that_does_not_count_leaves_what_waits_as_it_is():
+def test_a_row_that_does_not_count_leaves_what_is_pending_as_it_is():
     buffer = ReplayBuffer(10, BOX, DISCRETE, n_steps=3, environments=2, rng=0)
     rows = np.zeros((2, 4), np.float32), np.zeros(2, np.int64), np.ones(2), np.zeros((2, 4), np.float32)
     no, yes = np.zeros(2, bool), np.ones(2, bool)
@@ -111,7 +111,7 @@ def test_a_row_that_does_not_count_leaves_what_waits_as_it_is():
     assert buffer.state_dict()["pending"]["count"].tolist() == [0, 1]
 
 
-def test_an_end_lets_the_waiting_go_with_fewer_steps():
+def test_an_end_completes_what_is_pending_with_fewer_steps():
     rows = filled(10, n_steps=4, discount=0.5).state_dict()["transitions"]
     assert rows["discount"].tolist() == [0.0625] * 6 + [0.0] * 4
     assert rows["reward"][-2:].tolist() == [8 + 9 / 2, 9.0]

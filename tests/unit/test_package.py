@@ -14,8 +14,9 @@ def test_public_names_are_sorted_and_exist():
 
 def test_the_core_never_imports_what_is_optional():
     code = (
-        "import sys, varmix, numpy as np; s = varmix.vrm(varmix.Groups([0, 1])); s.update(s.draw(2), np.ones(2));"
-        "optional = {'torch', 'sklearn', 'matplotlib', 'rich', 'pytest', 'pyarrow', 'platformdirs'};"
+        "import sys, varmix, varmix.rl, numpy as np;"
+        "s = varmix.vrm(varmix.Groups([0, 1])); s.update(s.draw(2), np.ones(2));"
+        "optional = {'torch', 'gymnasium', 'sklearn', 'matplotlib', 'rich', 'pytest', 'pyarrow', 'platformdirs'};"
         "print(sorted(optional & set(sys.modules)))"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -126,18 +126,15 @@ class ReplayBuffer:
         if self._environments != 1:
             raise ValueError(f"This buffer is of {self._environments} environments: use add_batch.")
         values = self._rows.split(observation, action, next_observation, ())
-        reward, terminated, truncated = (
-            as_reward(reward),
-            as_flag(terminated, "terminated"),
-            as_flag(truncated, "truncated"),
-        )
+        reward = as_reward(reward)
+        terminated, truncated = as_flag(terminated, "terminated"), as_flag(truncated, "truncated")
         if self._pending is None:
             values += reward, terminated, 0.0 if terminated else self._discount
             with self._lock:
                 self._rows.write(int(self._replay.insert(1)[0]) % self._capacity, values)
         else:
             arrays = [np.asarray(value)[None] for value in values]
-            self._wait(np.zeros(1, dtype=np.int64), arrays, np.array([reward]), np.array([terminated]), truncated)
+            self._push(np.zeros(1, dtype=np.int64), arrays, np.array([reward]), np.array([terminated]), truncated)
 
     def add_batch(
         self,
@@ -168,9 +165,9 @@ class ReplayBuffer:
             with self._lock:
                 self._append([*values, summands, terminal, np.where(terminal, 0.0, self._discount)], len(counting))
         else:
-            self._wait(counting, values, summands, terminal, cut)
+            self._push(counting, values, summands, terminal, cut)
 
-    def _wait(
+    def _push(
         self,
         environments: AnyArray,
         values: list[Any],
@@ -178,13 +175,13 @@ class ReplayBuffer:
         terminated: BoolArray,
         cut: BoolArray | bool,
     ) -> None:
-        """Let steps wait for those that follow, and append the transitions that are complete by them."""
+        """Add steps to what is pending, and append the transitions that are complete by them."""
         assert self._pending is not None
         split = len(self._rows.chosen)
         with self._lock:
             ready = self._pending.push(environments, values[:split], rewards, terminated | cut)
             row = ready.row
-            discounts = np.where(terminated[row], 0.0, self._discount**ready.steps)
+            discounts = np.where(terminated[row], 0.0, ready.discounts)
             after = [value[row] for value in values[split:]]
             self._append([*ready.chosen, *after, ready.returns, terminated[row], discounts], len(row))
 
@@ -228,7 +225,7 @@ class ReplayBuffer:
                 raise
 
     def state_dict(self) -> State:
-        """Give all that is needed to go on bit for bit: the filled rows, what waits, and the sampler's state."""
+        """Give all that is needed to go on bit for bit: the filled rows, what is pending, and the sampler's state."""
         with self._lock:
             return {
                 "settings": self._settings(),

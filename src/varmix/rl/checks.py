@@ -10,11 +10,11 @@ LARGEST = 1e30  # of a reward: sums of them are kept in single precision, which 
 
 def as_reward(value: float) -> float:
     """Check the reward of one step."""
-    if not isinstance(value, float):
+    if not isinstance(value, (float, int)):
         value = float(_one(as_floats(value, "reward"), "reward"))
     if not -LARGEST <= value <= LARGEST:
         raise ValueError(f"reward must be finite and at most 1e30 either way, got {value}: it would spoil every sum.")
-    return value
+    return float(value)
 
 
 def as_rewards(values: ArrayLike, environments: int) -> FloatArray:
@@ -35,8 +35,8 @@ def check_size(rewards: FloatArray) -> None:
 
 def as_flag(value: object, name: str) -> bool:
     """Check True or False."""
-    if type(value) is bool:
-        return value
+    if type(value) is bool or type(value) is np.bool_:
+        return bool(value)
     array = _one(as_array(value, name), name)  # type: ignore[arg-type]
     if array.dtype != np.bool_:
         raise TypeError(f"{name} must be True or False, got {value!r}.")

@@ -1,4 +1,4 @@
-"""n-step returns: transitions that wait until the rewards of n steps are known, or the episode has ended."""
+"""n-step returns: transitions are pending until the rewards of n steps are known, or the episode has ended."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,32 +6,33 @@ from typing import NamedTuple
 import numpy as np
 
 from varmix.arrays import AnyArray, BoolArray, FloatArray, IntArray, State, require, restored
+from varmix.kernels import pending as kernels
 from varmix.rl.storage import Leaf
 from varmix.rl.transitions import checked_columns
 
 
 class Ready(NamedTuple):
-    """Transitions whose waiting is over, by environment and then the oldest first."""
+    """Transitions that are pending no more, by environment and then the oldest first."""
 
     row: IntArray
-    """Which row of the step that was pushed ended the waiting; its next observation is theirs."""
+    """Which row of the step that was pushed was the last one for them; its next observation is theirs."""
     chosen: list[AnyArray]
     """Observations and actions, as they were pushed."""
     returns: FloatArray
     """Sums of discount^i times the i-th reward."""
-    steps: IntArray
-    """How many rewards are in the sum."""
+    discounts: FloatArray
+    """discount^steps, of as many steps as there are rewards in the sum."""
 
 
 class Pending:
-    """The waiting transitions of every environment: a ring of `n_steps` places each, all in the same arrays.
+    """The pending transitions of every environment: a ring of `n_steps` places each, all in the same arrays.
 
     Parameters
     ----------
     n_steps, discount, environments
         As of the buffer.
     leaves
-        What is kept of a transition while it waits: its observation and action.
+        What is kept of a transition while it is pending: its observation and action.
 
     Examples
     --------
@@ -51,32 +52,20 @@ class Pending:
         self._columns = [np.zeros((environments * n_steps, *leaf.shape), dtype=leaf.dtype) for leaf in leaves]
         self._returns = np.zeros(environments * n_steps)
         self._head = np.zeros(environments, dtype=np.int64)
-        #: How many transitions of each environment wait.
+        #: How many transitions of each environment are pending.
         self.count = np.zeros(environments, dtype=np.int64)
-        self._powers = discount ** np.arange(n_steps)
-        self._positions = np.arange(n_steps)
+        self._powers = np.asarray(discount ** np.arange(n_steps + 1), dtype=np.float64)
 
     def push(self, environments: IntArray, chosen: Sequence[AnyArray], rewards: FloatArray, ended: BoolArray) -> Ready:
-        """Let a step of these environments begin to wait, and give those whose waiting is over by it."""
-        head, count = self._head[environments], self.count[environments] + 1
-        base = environments * self._n
-        newest = base + (head + count - 1) % self._n
+        """Take a step of these environments, and give the transitions that are complete by it."""
+        newest, ready = np.empty(len(environments), np.int64), np.empty((3, len(environments) * self._n), np.int64)
+        ring = self._powers, self._returns, self._head, self.count
+        found = kernels.push(environments, np.array(rewards), np.array(ended), *ring, newest, ready)
+        row, places, steps = ready[:, :found]
         for column, values in zip(self._columns, chosen, strict=True):
             column[newest] = values
-        self._returns[newest] = 0.0
-        # One row per environment, the oldest first: places in the ring, and steps including this one.
-        places = base[:, None] + (head[:, None] + self._positions) % self._n
-        steps = count[:, None] - self._positions
-        waiting = steps > 0
-        self._returns[places[waiting]] += (self._powers[steps - 1] * rewards[:, None])[waiting]
-        ready = waiting & (ended[:, None] | (steps == self._n))
-        gone = ready.sum(axis=1)
-        self._head[environments], self.count[environments] = (head + gone) % self._n, count - gone
-        return self._given(ready, places[ready], steps[ready])
-
-    def _given(self, ready: BoolArray, places: IntArray, steps: IntArray) -> Ready:
-        chosen = [column.take(places, 0) for column in self._columns]
-        return Ready(ready.nonzero()[0], chosen, self._returns[places], steps)
+        done = [column.take(places, 0) for column in self._columns]
+        return Ready(row, done, self._returns.take(places), self._powers.take(steps))
 
     def state_dict(self) -> State:
         """Give the ring."""
@@ -90,11 +79,11 @@ class Pending:
 
     def load_state_dict(self, state: State) -> None:
         """Take over a saved ring, or refuse it and stay as before."""
-        require(state, {"columns", "returns", "head", "count"}, "waiting transitions")
+        require(state, {"columns", "returns", "head", "count"}, "pending transitions")
         columns = [column.copy() for column in checked_columns(state["columns"], self._leaves)]
         returns = restored(state["returns"], self._returns, "returns")
         head, count = restored(state["head"], self._head, "head"), restored(state["count"], self.count, "count")
         sizes = {len(column) for column in columns} - {len(returns)}
         if sizes or min(head.min(), count.min()) < 0 or max(head.max(), count.max()) >= self._n:
-            raise ValueError("The saved transitions that wait are damaged: places or counts outside the ring.")
+            raise ValueError("The saved pending transitions are damaged: places or counts outside the ring.")
         self._columns, self._returns, self._head, self.count = columns, returns, head, count

@@ -12,6 +12,7 @@ import numpy as np
 
 from varmix.arrays import AnyArray, as_array
 
+INT64, LIMIT = np.dtype(np.int64), 2**63
 # Types whose dtype and shape can be trusted without a closer look; a subclass (a masked array) cannot.
 PLAIN = frozenset({np.ndarray, *(np.dtype(code).type for code in "?bhilqBHILQefd")})
 
@@ -33,6 +34,8 @@ class Leaf:
         """Append the value to `into` after checking its shape, behind the axes `lead`, and its dtype."""
         if type(value) in PLAIN and value.dtype is self.dtype and value.shape == lead + self.shape:
             into.append(value)
+        elif type(value) is int and self.dtype is INT64 and lead + self.shape == () and -LIMIT <= value < LIMIT:
+            into.append(value)  # the action of an agent, as it comes most often
         else:
             into.append(self._converted(value, lead + self.shape))
 
@@ -114,9 +117,9 @@ def layout(space: object, name: str) -> Layout:
     >>> arrays = []
     >>> arm.split({"angles": [0.5, 1.0], "grip": 1}, (), arrays)
     >>> arrays
-    [array([0.5, 1. ], dtype=float32), array(1)]
+    [array([0.5, 1. ], dtype=float32), 1]
     >>> arm.join(iter(arrays))
-    {'angles': array([0.5, 1. ], dtype=float32), 'grip': array(1)}
+    {'angles': array([0.5, 1. ], dtype=float32), 'grip': 1}
     """
     spaces = getattr(space, "spaces", None)
     if isinstance(spaces, Mapping):

@@ -94,14 +94,14 @@ class Transitions:
         return columns
 
 
-def checked_columns(state: State, leaves: Sequence[Leaf], lead: int = 1) -> list[AnyArray]:
-    """Check that a saved state has a column for every leaf, of its shape behind `lead` axes, and of its dtype."""
+def checked_columns(state: State, leaves: Sequence[Leaf]) -> list[AnyArray]:
+    """Check that a saved state has a column for every leaf, with rows of its shape and dtype."""
     require(state, {leaf.name for leaf in leaves}, "a buffer of these spaces")
     columns = [np.asarray(state[leaf.name]) for leaf in leaves]
     for leaf, column in zip(leaves, columns, strict=True):
-        if column.ndim < lead or column.shape[lead:] != leaf.shape or column.dtype != leaf.dtype:
+        if column.ndim < 1 or column.shape[1:] != leaf.shape or column.dtype != leaf.dtype:
             raise ValueError(
-                f"The saved transitions do not fit: {leaf.name} was {column.dtype} of shape {column.shape[lead:]}, and "
+                f"The saved transitions do not fit: {leaf.name} was {column.dtype} of shape {column.shape[1:]}, and "
                 f"is {leaf.dtype} of shape {leaf.shape} here. Build the buffer with the spaces it was saved with."
             )
     return columns
