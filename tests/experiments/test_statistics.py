@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from varmix.experiments.statistics import band, combined, geometric_mean, line, mean, median, ratio, times_sooner
+from varmix.experiments.statistics import (
+    band,
+    combined,
+    difference,
+    geometric_mean,
+    line,
+    mean,
+    median,
+    ratio,
+    share,
+    times_sooner,
+)
 from varmix.meter import Interval
 
 RNG = np.random.default_rng(0)
@@ -105,3 +116,22 @@ def test_one_ratio_that_is_infinite_leaves_nothing_sure():
 def test_points_above_one_another_have_no_slope():
     assert np.isnan(line(np.ones(3), np.arange(3.0))).all()
     assert np.isnan(line(np.arange(3.0), np.ones(3))).all()
+
+
+def test_a_difference_of_means_has_welchs_interval():
+    other = np.random.default_rng(3).normal(2.0, 3.0, 14)
+    expected = stats.ttest_ind(A, other, equal_var=False).confidence_interval(0.95)
+    assert tuple(difference(A.tolist(), other.tolist())) == pytest.approx((A.mean() - other.mean(), *expected))
+    assert difference([1.0, 1.0], [3.0, 3.0]) == Interval(-2.0, -2.0, -2.0)
+    assert difference([1.0], [3.0, 4.0]) == Interval(-2.5, -math.inf, math.inf)
+
+
+@pytest.mark.parametrize(("count", "of"), [(0, 1), (0, 50), (17, 21), (45, 50), (50, 50)])
+def test_a_share_has_the_exact_binomial_interval(count, of):
+    expected = stats.binomtest(count, of).proportion_ci(0.95, method="exact")
+    assert tuple(share(count, of)) == pytest.approx((count / of, expected.low, expected.high))
+
+
+def test_a_share_of_nothing_says_nothing():
+    assert math.isnan(share(0, 0).value)
+    assert (share(0, 0).low, share(0, 0).high) == (0, 1)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import binom, spearmanr
+from scipy.stats import beta, binom, spearmanr
 from scipy.stats import t as student
 
 from varmix.arrays import FloatArray
@@ -107,13 +107,50 @@ def ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
     center = float(a.mean() - b.mean())
     if min(len(a), len(b)) < 2:
         return Interval(_exp(center), 0.0, math.inf)
+    half = _welch(a, b)
+    return Interval(_exp(center), _exp(center - half), _exp(center + half))
+
+
+def difference(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
+    """Give the mean of one sample less that of another, independent one, with Welch's interval.
+
+    Examples
+    --------
+    >>> str(difference([1.0, 2.0, 3.0], [2.0, 4.0, 6.0, 4.0]))
+    '-2 [-4.58, 0.585]'
+    """
+    a, b = np.asarray(mine, dtype=float), np.asarray(theirs, dtype=float)
+    center = float(a.mean() - b.mean())
+    if min(len(a), len(b)) < 2:
+        return Interval(center, -math.inf, math.inf)
+    half = _welch(a, b)
+    return Interval(center, center - half, center + half)
+
+
+def share(count: int, of: int) -> Interval:
+    """Give a share with Clopper and Pearson's interval, which holds for any number of trials.
+
+    Examples
+    --------
+    >>> str(share(19, 20))
+    '0.95 [0.751, 0.999]'
+    """
+    if of == 0:
+        return Interval(math.nan, 0.0, 1.0)
+    rest = (1 - CONFIDENCE) / 2
+    low = float(beta.ppf(rest, count, of - count + 1)) if count else 0.0
+    high = float(beta.ppf(1 - rest, count + 1, of - count)) if count < of else 1.0
+    return Interval(count / of, low, high)
+
+
+def _welch(a: FloatArray, b: FloatArray) -> float:
+    """Half of Welch's interval of a difference of means."""
     parts = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
     total = float(sum(parts))
     if total == 0.0:
-        return Interval(_exp(center), _exp(center), _exp(center))
+        return 0.0
     freedom = total**2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
-    half = float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(total)
-    return Interval(_exp(center), _exp(center - half), _exp(center + half))
+    return float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(total)
 
 
 def combined(ratios: Sequence[Interval]) -> Interval:

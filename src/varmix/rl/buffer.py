@@ -10,13 +10,16 @@ from numpy.typing import ArrayLike
 from varmix.arrays import AnyArray, BoolArray, FloatArray, State, as_count, as_fraction, first, require
 from varmix.components.replay import SETTINGS, Replay
 from varmix.draw import Draw
-from varmix.learners import Learner
+from varmix.learners import BarrierNewton, Learner
 from varmix.presets import vrm
 from varmix.reweight import Reweight, exact
 from varmix.rl.checks import as_errors, as_flag, as_flags, as_reward, as_rewards, check_size
 from varmix.rl.n_steps import Pending
 from varmix.rl.transitions import Batch, Transitions
 from varmix.sampler import Sampler
+
+#: A batch of transitions says more than the single draw that the usual barrier is made for, so a lower one will do.
+LEARNER = BarrierNewton(eps=0.3)
 
 
 class ReplayBuffer:
@@ -40,7 +43,7 @@ class ReplayBuffer:
     environments
         How many environments add at a time.
     learner
-        How the mixture adapts: `varmix.BarrierNewton()` unless told.
+        How the mixture adapts: `varmix.BarrierNewton(eps=0.3)` unless told.
     reweight
         How densities become weights; `buffer.sampler.reweight` may be set at any time, to anneal an exponent.
     rng
@@ -81,7 +84,7 @@ class ReplayBuffer:
                 f"transitions as one step may add, got {capacity}."
             )
         self._replay = Replay(self._capacity, settings)
-        self._sampler = vrm(self._replay, learner=learner, reweight=reweight, rng=rng)
+        self._sampler = vrm(self._replay, learner=LEARNER if learner is None else learner, reweight=reweight, rng=rng)
         self._rows = Transitions(self._capacity, observation_space, action_space)
         self._pending = self._nothing_pending()
         self._lock = threading.Lock()

@@ -20,6 +20,7 @@ from varmix.components.replay import SETTINGS, Replay
 from varmix.learners import Learner
 from varmix.presets import vrm
 from varmix.reweight import Reweight, exact
+from varmix.rl.buffer import LEARNER
 from varmix.rl.slots import SlotSampler
 from varmix.sampler import Sampler
 
@@ -62,7 +63,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
     settings
         Pairs of epsilon and alpha, one component each; the paper's nine unless told.
     learner
-        How the mixture adapts; `BarrierNewton` unless told.
+        How the mixture adapts: `varmix.BarrierNewton(eps=0.3)` unless told.
     reweight
         How densities become weights.
     rng
@@ -87,7 +88,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
     ) -> None:
         # Not super().__init__(), which needs TorchRL's compiled trees; all that would use them is overridden here.
         replay = Replay(max_capacity, settings)
-        self._slots = SlotSampler(vrm(replay, learner=learner, reweight=reweight, rng=rng), replay)
+        self._slots = SlotSampler(vrm(replay, learner=LEARNER if learner is None else learner, reweight=reweight, rng=rng), replay)
         self._max_capacity = replay.capacity
         self._lock = threading.RLock()  # buffers that share a storage do not share TorchRL's own
         self._default = 1.0

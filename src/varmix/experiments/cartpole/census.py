@@ -1,0 +1,55 @@
+"""What a batch costs by every component, exactly: from the errors of all transitions in the buffer."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from varmix.arrays import IntArray
+from varmix.evidence import Evidence
+from varmix.experiments.cartpole.dqn import Agent
+from varmix.hindsight import best_mixture
+from varmix.rl import Batch, ReplayBuffer
+
+TOLERANCE = 1e-3  # of the best mixture's cost: far below what is told of it
+
+
+class Costs(NamedTuple):
+    """Second moments of a weighted error drawn from the buffer as it is, with the networks as they are.
+
+    Attributes
+    ----------
+    components
+        f_j = mean( delta^2 / q_j ) of every component alone, the uniform one last: mean( delta^2 ).
+    mixture
+        That of the present mixture.
+    best
+        That of the best mixture of these components.
+    ideal
+        mean( |delta| )^2, the least that any law could have.
+    """
+
+    components: list[float]
+    mixture: float
+    best: float
+    ideal: float
+
+
+def transitions(buffer: ReplayBuffer, ids: IntArray) -> Batch:
+    """Give the transitions with these numbers."""
+    rows: Any = buffer.state_dict()["transitions"]
+    slots = ids % buffer.replay.capacity
+    names = "observation", "action", "reward", "next_observation", "terminated", "discount"
+    return Batch(*(np.asarray(rows[name])[slots] for name in names))
+
+
+def costs(agent: Agent, buffer: ReplayBuffer) -> Costs:
+    """Ask for the errors of all transitions, and tell nobody."""
+    everything = buffer.sampler.census()
+    norms = np.abs(agent.errors(transitions(buffer, everything.indices)))
+    squares, ratios = norms**2, everything.ratios
+    return Costs(
+        np.mean(squares[:, None] / ratios, axis=0).tolist(),
+        float(np.mean(squares / (ratios @ buffer.sampler.mixture))),
+        best_mixture(Evidence(ratios, squares), tolerance=TOLERANCE).cost,
+        float(norms.mean() ** 2),
+    )

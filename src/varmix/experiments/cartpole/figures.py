@@ -1,0 +1,88 @@
+"""The figures of section 6.3."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from varmix.arrays import FloatArray
+from varmix.components.replay import SETTINGS
+from varmix.experiments.cartpole.arms import COMPONENTS, EVEN, UNIFORM, VRM
+from varmix.experiments.cartpole.table import Table, pooled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SMOOTH = 10  # episodes
+EPSILONS, ALPHAS = (sorted({setting[part] for setting in SETTINGS}) for part in (0, 1))
+
+
+def evolution(table: Table) -> "Figure":
+    """Draw rewards over episodes, and below them the mixture."""
+    from varmix.experiments.plots import panels
+
+    drawn, (above, below) = panels(1, 2, width=7.0, height=3.2)
+    _rewards(above, table)
+    if table.results(VRM):
+        average = table.mixtures().mean(axis=0)
+        _components(below, list(range(1, len(average) + 1)), average)
+        below.set(xlabel="episodes", ylabel="weight", ylim=(0, None), title="mixture of VRM")
+        below.legend(fontsize=7, ncols=2, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return drawn
+
+
+def _rewards(panel: "Axes", table: Table) -> None:
+    from varmix.experiments.plots import lines
+
+    arms = {VRM: VRM, UNIFORM: UNIFORM, EVEN: EVEN}
+    for word, worst in (("best", False), ("worst", True)):
+        if (single := table.single(worst=worst)) is not None:
+            arms[single] = f"{single} ({word} single)" if single not in arms else f"{single} (the only single)"
+    for index, (arm, label) in enumerate(arms.items()):
+        rows = smoothed(table.rewards(*pooled(arm)))
+        if rows.size:
+            x = np.arange(1, rows.shape[1] + 1) + (table.episodes - rows.shape[1])
+            lines(panel, x.tolist(), rows.tolist(), label, index)
+    panel.set(xlabel="episodes", ylabel="reward", title=f"mean reward of {SMOOTH} episodes")
+    panel.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def smoothed(rows: FloatArray, over: int = SMOOTH) -> FloatArray:
+    """Give the mean of every so many consecutive episodes, or of all if there are fewer, a row per run.
+
+    Examples
+    --------
+    >>> smoothed(np.array([[1.0, 2.0, 3.0, 4.0]]), over=2)
+    array([[1.5, 2.5, 3.5]])
+    """
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(rows, min(over, rows.shape[1]), axis=1).mean(axis=2))
+
+
+def moments(table: Table) -> "Figure":
+    """Draw second moments against uniform's over episodes."""
+    from varmix.experiments.plots import panels, plain
+
+    drawn, (panel,) = panels(1, width=7.0, height=3.6)
+    x = table.looks()
+    _components(panel, x, _typical(table.moments(VRM, "components")))
+    panel.plot(x, _typical(table.moments(VRM)), color="black", linewidth=2.4, label=VRM)
+    panel.plot(x, _typical(table.moments(VRM, "ideal")), color="black", linewidth=1.0, linestyle=":", label="ideal")
+    panel.set(xlabel="episodes", ylabel="second moment against uniform", yscale="log")
+    plain(panel.yaxis)
+    panel.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return drawn
+
+
+def _typical(rows: FloatArray) -> FloatArray:
+    """Give the geometric mean over runs."""
+    return np.asarray(np.exp(np.log(rows).mean(axis=0)))
+
+
+def _components(panel: "Axes", x: list[int], columns: FloatArray) -> None:
+    """Draw a line per component: the colour tells alpha, the dashes tell epsilon."""
+    from varmix.experiments.plots import COLORS, DASHES
+
+    for j, (epsilon, alpha) in enumerate(SETTINGS):
+        color, dash = COLORS[ALPHAS.index(alpha)], DASHES[EPSILONS.index(epsilon)]
+        panel.plot(x, columns[:, j], color=color, linestyle=dash, linewidth=1.2, label=COMPONENTS[j])
+    panel.plot(x, columns[:, -1], color=COLORS[-1], linestyle="-.", linewidth=1.2, label=COMPONENTS[-1])

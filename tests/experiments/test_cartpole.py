@@ -1,0 +1,342 @@
+"""Section 6.3: the agent against plain computations, and its runs for a few episodes."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from varmix.evidence import Evidence
+from varmix.experiments import cartpole
+from varmix.experiments.cartpole.adam import Adam
+from varmix.experiments.cartpole.arms import AGAIN, ARMS, COMPONENTS, EVEN, SINGLES, UNIFORM, VRM
+from varmix.experiments.cartpole.census import costs, transitions
+from varmix.experiments.cartpole.dqn import Agent, Settings
+from varmix.experiments.cartpole.network import Network
+from varmix.experiments.cartpole.protocol import plan, run
+from varmix.hindsight import best_mixture
+from varmix.rl import Batch, ReplayBuffer
+
+gymnasium = pytest.importorskip("gymnasium")
+
+TIMES = ("seconds", "buffer_seconds")
+
+
+def transitions_of(count, rng):
+    """Random transitions, every fourth of them the last of its episode."""
+    ended = np.arange(count) % 4 == 3
+    return Batch(
+        rng.normal(size=(count, 4)).astype(np.float32),
+        rng.integers(2, size=count),
+        rng.normal(size=count).astype(np.float32),
+        rng.normal(size=(count, 4)).astype(np.float32),
+        ended,
+        np.where(ended, 0.0, 0.9).astype(np.float32),
+    )
+
+
+def agent(**settings):
+    made = Agent(4, 2, Settings(hidden=(8, 8), **settings), np.random.default_rng(0))
+    made.slow.flat += np.linspace(-0.1, 0.1, len(made.slow.flat), dtype=np.float32)  # as after some steps
+    return made
+
+
+def outputs(network, x, flat=None):
+    """The network in double precision, parameter by parameter from a vector: matrices and biases in turn."""
+    flat, place = np.asarray(network.flat if flat is None else flat, dtype=float), 0
+    for number, (ins, outs) in enumerate(zip(network.sizes[:-1], network.sizes[1:], strict=True)):
+        W = flat[place : place + ins * outs].reshape(ins, outs)
+        b = flat[place + ins * outs : place + ins * outs + outs]
+        x = (np.maximum(x, 0.0) if number else np.asarray(x, dtype=float)) @ W + b
+        place += (ins + 1) * outs
+    assert place == len(flat)
+    return x
+
+
+def goals(agent, batch):
+    """Row by row: double targets, and nothing to come where an episode has ended."""
+    found = []
+    for reward, discount, after in zip(batch.rewards, batch.discounts, batch.next_observations, strict=True):
+        best = int(np.argmax(outputs(agent.online, after)))
+        found.append(float(reward) + float(discount) * outputs(agent.slow, after)[best])
+    return np.array(found)
+
+
+def loss(agent, batch, weights, flat=None):
+    """The mean of weight times squared error, the targets held fixed."""
+    values = outputs(agent.online, batch.observations, flat)[np.arange(len(weights)), batch.actions]
+    return np.mean(weights * (values - goals(agent, batch)) ** 2)
+
+
+def test_errors_are_those_of_double_targets():
+    mine, batch = agent(), transitions_of(40, np.random.default_rng(1))
+    expected = outputs(mine.online, batch.observations)[np.arange(40), batch.actions] - goals(mine, batch)
+    before = mine.online.flat.copy()
+    np.testing.assert_allclose(mine.errors(batch), expected, atol=1e-5)
+    np.testing.assert_array_equal(mine.online.flat, before)
+    np.testing.assert_allclose(mine.learn(batch, np.ones(40)), expected, atol=1e-5)
+    assert (mine.online.flat != before).any()
+
+
+def test_double_targets_are_not_the_largest_values():
+    """A negative control: with the slow network's own maximum the errors would be others."""
+    mine, batch = agent(), transitions_of(40, np.random.default_rng(1))
+    greedy = batch.rewards + batch.discounts * mine.slow(batch.next_observations).max(1)
+    assert (
+        np.abs(mine.online(batch.observations)[np.arange(40), batch.actions] - greedy - mine.errors(batch)).max() > 1e-3
+    )
+
+
+def test_the_gradient_is_that_of_the_mean_of_weight_times_squared_error():
+    mine, rng = agent(clip=1e9, step=0.0, soft=0.0), np.random.default_rng(1)
+    batch, weights = transitions_of(40, rng), rng.uniform(0.1, 3.0, 40)
+    mine.learn(batch, weights)
+    flat = mine.online.flat.astype(float)
+    steps = 1e-6 * np.eye(len(flat))
+    differences = [loss(mine, batch, weights, flat + e) - loss(mine, batch, weights, flat - e) for e in steps]
+    np.testing.assert_allclose(mine.online.gradient, np.array(differences) / 2e-6, atol=1e-4)
+    assert np.abs(mine.online.gradient).max() > 0.1
+
+
+def test_the_gradient_is_the_one_that_pytorch_finds():
+    torch = pytest.importorskip("torch")
+    network, rng = Network([4, 16, 16, 3], np.random.default_rng(0)), np.random.default_rng(1)
+    x, slopes = (rng.normal(size=(32, columns)).astype(np.float32) for columns in (4, 3))
+    seen = network.trace(x)
+    network.backward(seen, slopes)
+    theirs = [torch.tensor(part, requires_grad=True) for layer in network.layers for part in layer]
+    y = torch.from_numpy(x)
+    for W, b in zip(theirs[:-2:2], theirs[1:-2:2], strict=True):
+        y = torch.relu(y @ W + b)
+    y = y @ theirs[-2] + theirs[-1]
+    y.backward(torch.from_numpy(slopes))
+    np.testing.assert_allclose(seen[-1], y.detach(), atol=1e-5)
+    np.testing.assert_allclose(network.gradient, torch.cat([t.grad.ravel() for t in theirs]), atol=1e-4)
+
+
+def test_a_gradient_does_not_add_to_the_one_before():
+    mine, batch = agent(step=0.0, soft=0.0), transitions_of(16, np.random.default_rng(1))
+    mine.learn(batch, np.ones(16))
+    once = mine.online.gradient.copy()
+    mine.learn(transitions_of(16, np.random.default_rng(2)), np.ones(16))
+    assert (mine.online.gradient != once).any()
+    mine.learn(batch, np.ones(16))
+    np.testing.assert_array_equal(mine.online.gradient, once)
+
+
+@pytest.mark.parametrize(("clip", "shortened"), [(0.01, True), (1e6, False)])
+def test_a_long_gradient_is_shortened_and_keeps_its_direction(clip, shortened):
+    mine, free, batch = agent(clip=clip), agent(clip=1e9), transitions_of(16, np.random.default_rng(1))
+    mine.learn(batch, np.ones(16))
+    free.learn(batch, np.ones(16))
+    length = np.linalg.norm(free.online.gradient)
+    assert length > 0.01
+    factor = 0.01 / length if shortened else 1.0
+    np.testing.assert_allclose(mine.online.gradient, factor * free.online.gradient, rtol=1e-5)
+
+
+def test_the_slow_network_follows_softly():
+    mine = agent(soft=0.25)
+    before = mine.slow.flat.copy()
+    mine.learn(transitions_of(16, np.random.default_rng(1)), np.ones(16))
+    np.testing.assert_allclose(mine.slow.flat, 0.75 * before + 0.25 * mine.online.flat, atol=1e-6)
+
+
+def test_steps_are_those_of_adam_in_double_precision():
+    rng, rate = np.random.default_rng(2), 0.01
+    vector, gradient = np.zeros(50, np.float32), np.zeros(50, np.float32)
+    mine, theirs, first, second = Adam(vector, gradient, rate), np.zeros(50), np.zeros(50), np.zeros(50)
+    for t in range(1, 21):
+        g = rng.normal(size=50)
+        gradient[:] = g
+        mine.step()
+        first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
+        theirs -= rate * (first / (1 - 0.9**t)) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8)
+    np.testing.assert_allclose(vector, theirs, atol=1e-6)
+
+
+def test_steps_are_those_of_pytorchs_adam():
+    torch = pytest.importorskip("torch")
+    vector, gradient, rng = np.zeros(50, np.float32), np.zeros(50, np.float32), np.random.default_rng(2)
+    theirs = torch.nn.Parameter(torch.zeros(50))
+    mine, optimiser = Adam(vector, gradient, 0.01), torch.optim.Adam([theirs], lr=0.01)
+    for _ in range(20):
+        gradient[:] = rng.normal(size=50)
+        theirs.grad = torch.tensor(gradient)
+        mine.step()
+        optimiser.step()
+    np.testing.assert_allclose(vector, theirs.detach(), atol=1e-6)
+
+
+def test_parameters_are_views_of_one_vector():
+    network = Network([4, 8, 3], np.random.default_rng(0))
+    network.flat[:] = 0.0
+    network.flat[-3:] = 1.0, 2.0, 3.0  # the last biases
+    assert network(np.ones((5, 4), np.float32)).tolist() == [[1.0, 2.0, 3.0]] * 5
+    assert network(np.ones(4, np.float32)).tolist() == [1.0, 2.0, 3.0]
+    assert len(network.flat) == sum(W.size + b.size for W, b in network.layers) == 4 * 8 + 8 + 8 * 3 + 3
+
+
+def test_first_values_are_within_one_over_the_root_of_the_inputs():
+    network = Network([4, 64, 64, 2], np.random.default_rng(0))
+    for (W, b), ins in zip(network.layers, (4, 64, 64), strict=True):
+        values = np.append(W, b)
+        assert 0.9 / np.sqrt(ins) < np.abs(values).max() <= 1 / np.sqrt(ins)
+
+
+def test_a_copy_has_memory_of_its_own():
+    network = Network([4, 8, 3], np.random.default_rng(0))
+    twin = network.copy()
+    np.testing.assert_array_equal(twin.flat, network.flat)
+    twin.flat[:] = 0.0
+    assert network.flat.any()
+    assert not twin(np.ones(4, np.float32)).any()
+
+
+def test_the_action_is_the_one_that_the_network_values_most():
+    mine, rows = agent(), np.random.default_rng(3).normal(size=(200, 4)).astype(np.float32)
+    expected = outputs(mine.online, rows).argmax(1)
+    assert [mine.act(row) for row in rows] == expected.tolist()
+    assert len(set(expected.tolist())) == 2
+
+
+def test_random_actions_become_rare_and_never_vanish():
+    settings = Settings(half_life=100.0, least_chance=0.02)
+    assert [settings.chance(steps) for steps in (0, 100, 200)] == [1.0, 0.5, 0.25]
+    assert settings.chance(10**9) == 0.02
+
+
+def small_buffer(capacity=50, items=70):
+    """A buffer that has wrapped, after some feedback."""
+    space = gymnasium.make("CartPole-v1")
+    buffer = ReplayBuffer(capacity, space.observation_space, space.action_space, rng=0)
+    rng = np.random.default_rng(5)
+    for i in range(items):
+        row = rng.normal(size=(2, 4)).astype(np.float32)
+        buffer.add(row[0], i % 2, float(i), row[1], i % 7 == 0)
+    for _ in range(5):
+        _, draw = buffer.sample(16)
+        buffer.update(draw, rng.lognormal(sigma=2.0, size=16))
+    return buffer
+
+
+def test_transitions_are_found_by_their_numbers():
+    buffer = small_buffer()
+    ids = buffer.sampler.census().indices
+    assert ids.tolist() == list(range(20, 70))
+    assert transitions(buffer, ids).rewards.tolist() == list(range(20, 70))  # the reward of item i was i
+    batch, draw = buffer.sample(8)
+    for mine, theirs in zip(transitions(buffer, draw.indices), batch, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_costs_are_those_of_an_enumeration():
+    buffer, mine = small_buffer(), agent()
+    found = costs(mine, buffer)
+    ids = np.arange(20, 70)
+    delta, n = buffer.replay.delta(ids), 50
+    laws = [(delta + epsilon) ** alpha for epsilon, alpha in buffer.replay.settings] + [np.ones(n)]
+    p = np.stack([law / law.sum() for law in laws], axis=1)
+    norms = np.abs(mine.errors(transitions(buffer, ids)))
+    # E[ (l / (n p))^2 ] under p, item by item: what the estimate of the mean of l has for its second moment
+    expected = [sum(p[i, j] * (norms[i] / (n * p[i, j])) ** 2 for i in range(n)) for j in range(10)]
+    assert found.components == pytest.approx(expected)
+    mixed = p @ buffer.sampler.mixture
+    assert found.mixture == pytest.approx(sum(mixed * (norms / (n * mixed)) ** 2))
+    assert found.best == pytest.approx(best_mixture(Evidence(n * p, norms**2)).cost, rel=2e-3)
+    assert found.components[-1] == pytest.approx(np.mean(norms**2))
+    assert found.ideal == pytest.approx(norms.mean() ** 2)
+    assert found.ideal <= found.best <= min(*found.components, found.mixture) * 1.002
+
+
+def test_looking_at_costs_changes_nothing_that_is_drawn_later():
+    looked, left = small_buffer(), small_buffer()
+    costs(agent(), looked)
+    np.testing.assert_array_equal(looked.sample(16)[1].indices, left.sample(16)[1].indices)
+
+
+def test_every_arm_runs_on_every_seed_and_quick_is_two_short_runs():
+    full, quick = plan("full"), plan("quick")
+    assert len(full) == 50 * 13
+    assert {config["episodes"] for config in full} == {200}
+    assert {config["seed"] for config in full} == set(range(50))
+    assert [(config["arm"], config["seed"], config["episodes"]) for config in quick] == [
+        (UNIFORM, 0, 40),
+        (VRM, 0, 40),
+    ]
+    assert all(cartpole.EXPERIMENT.seconds(config) > 0 for config in full + quick)
+
+
+def test_the_arms_are_single_settings_mixtures_and_uniform_twice():
+    assert len(SINGLES) == 9
+    assert len(ARMS) == 13
+    for arm in ARMS.values():
+        buffer = ReplayBuffer(64, *_spaces(), settings=arm.settings, learner=arm.learner, rng=0)
+        assert buffer.sampler.mixture.shape == (len(arm.settings) + 1,)
+    assert ARMS[UNIFORM].learner == ARMS[AGAIN].learner
+    assert ARMS[UNIFORM].stream != ARMS[AGAIN].stream
+    assert [arm for arm in ARMS if ARMS[arm].looked] == [EVEN, VRM]
+
+
+def _spaces():
+    environment = gymnasium.make("CartPole-v1")
+    return environment.observation_space, environment.action_space
+
+
+@pytest.mark.parametrize("arm", ["epsilon 0.1, alpha 0.5", UNIFORM])
+def test_single_arms_draw_by_their_own_law_alone(arm):
+    buffer = ReplayBuffer(64, *_spaces(), settings=ARMS[arm].settings, learner=ARMS[arm].learner, rng=0)
+    for _ in range(64):
+        buffer.add(np.zeros(4, np.float32), 0, 1.0, np.zeros(4, np.float32), False)
+    delta = np.linspace(0.0, 5.0, 64)
+    buffer.replay.set_delta(np.arange(64), delta)
+    law = np.ones(64) if arm == UNIFORM else (buffer.replay.delta(np.arange(64)) + 0.1) ** 0.5
+    _, draw = buffer.sample(32)
+    np.testing.assert_allclose(draw.weights, 1 / (64 * law / law.sum())[draw.indices])
+
+
+def without_times(result):
+    return {name: value for name, value in result.items() if name not in TIMES}
+
+
+@pytest.mark.parametrize("arm", [UNIFORM, VRM])
+def test_a_run_follows_from_its_seed_bit_for_bit(arm):
+    config = {"arm": arm, "seed": 7, "episodes": 8}
+    once, twice = run(config), run(config)
+    assert without_times(once) == without_times(twice)
+    assert once["steps"] > Settings().warm_up
+    assert without_times(run(config | {"seed": 8})) != without_times(once)
+    json.dumps(once, allow_nan=False)
+
+
+def test_no_global_random_numbers_are_used():
+    np.random.seed(0)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    run({"arm": UNIFORM, "seed": 0, "episodes": 5})
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_uniform_again_has_other_random_numbers():
+    config = {"arm": UNIFORM, "seed": 7, "episodes": 6}
+    assert run(config)["rewards"] != run(config | {"arm": AGAIN})["rewards"]
+
+
+def test_a_run_tells_rewards_mixtures_and_costs():
+    result = run({"arm": VRM, "seed": 1, "episodes": 10})
+    assert len(result["rewards"]) == 10
+    assert result["steps"] == sum(result["rewards"])
+    assert np.array(result["mixtures"]).shape == (10, len(COMPONENTS))
+    assert result["looks"] == [5, 10]
+    assert np.array(result["components"]).shape == (2, len(COMPONENTS))
+    assert result["mixtures"][-1] != result["mixtures"][0]
+    assert 0 < result["buffer_seconds"] < result["seconds"]
+    assert all(low <= best * 1.002 for low, best in zip(result["ideal"], result["best"], strict=True))
+    assert "mixtures" not in run({"arm": UNIFORM, "seed": 1, "episodes": 1})
+
+
+def test_findings_can_be_made_without_what_the_agent_needs():
+    """The report of records that were made elsewhere does not ask for Gymnasium."""
+    code = "import sys; from varmix.experiments import cartpole; print('gymnasium' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
