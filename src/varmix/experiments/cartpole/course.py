@@ -86,7 +86,9 @@ def play(
     Seconds are of this thread, because other work on the machine would only add to them, and without the looks.
     """
     import gymnasium
+    import torch
 
+    torch.set_num_threads(1)
     environment = gymnasium.make(ENVIRONMENT, disable_env_checker=True)
     first, playing, drawing = seed.spawn(3)
     agent = Agent(

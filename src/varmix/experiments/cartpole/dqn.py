@@ -3,13 +3,12 @@
 The agent knows batches and importance weights, and nothing of how a batch was drawn.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from varmix.arrays import FloatArray
-from varmix.experiments.cartpole.adam import Adam
 from varmix.experiments.cartpole.network import Network, Vector
 from varmix.rl import Batch
 
@@ -51,37 +50,37 @@ class Agent:
         self.settings = settings
         self.online = Network([features, *settings.hidden, actions], rng)
         self.slow = self.online.copy()
-        self._adam = Adam(self.online.flat, self.online.gradient, settings.step)
+        self._adam = torch.optim.Adam([self.online.flat], settings.step, fused=True)
 
     def act(self, observation: Vector) -> int:
         """Give the action that looks best."""
-        return int(self.online(observation).argmax())
+        return int(self.online.plain(observation).argmax())
 
     def learn(self, batch: Batch, weights: FloatArray) -> FloatArray:
         """Take one step, let the slow network follow, and give the errors as they were before it."""
-        seen, rows = self.online.trace(batch.observations), np.arange(len(weights))
-        errors = seen[-1][rows, batch.actions] - self._goals(batch)
-        slopes = np.zeros_like(seen[-1])
-        slopes[rows, batch.actions] = 2.0 / len(weights) * weights * errors  # of mean( weight * delta^2 )
-        self.online.backward(seen, slopes)
+        values = self.online(torch.from_numpy(batch.observations)).gather(1, torch.from_numpy(batch.actions)[:, None])
+        errors = values.detach().numpy()[:, 0] - self._goals(batch)
+        slopes = (2.0 / len(weights) * weights * errors).astype(np.float32)  # of the mean of weight * delta^2
+        self.online.flat.grad.zero_()
+        values.backward(torch.from_numpy(slopes[:, None]))
         self._clip()
         self._adam.step()
-        self.slow.flat += self.settings.soft * (self.online.flat - self.slow.flat)
+        self.slow.flat.lerp_(self.online.flat, self.settings.soft)
         return np.asarray(errors, dtype=np.float64)
 
     def errors(self, batch: Batch) -> FloatArray:
         """Give the temporal difference errors of a batch and learn nothing."""
-        values = self.online(batch.observations)[np.arange(len(batch.actions)), batch.actions]
+        values = self.online.plain(batch.observations)[np.arange(len(batch.actions)), batch.actions]
         return np.asarray(values - self._goals(batch), dtype=np.float64)
 
     def _goals(self, batch: Batch) -> Vector:
         """Reward, and what the slow network thinks of the action that the other would take next."""
-        best = self.online(batch.next_observations).argmax(1)
-        value = self.slow(batch.next_observations)[np.arange(len(best)), best]
+        best = self.online.plain(batch.next_observations).argmax(1)
+        value = self.slow.plain(batch.next_observations)[np.arange(len(best)), best]
         return np.asarray(batch.rewards + batch.discounts * value)
 
     def _clip(self) -> None:
         """Shorten the gradient to the length that is allowed: a weighted square has no other bound."""
-        length = math.sqrt(self.online.gradient @ self.online.gradient)
+        length = float(torch.linalg.vector_norm(self.online.flat.grad))
         if length > self.settings.clip:
-            self.online.gradient *= self.settings.clip / length
+            self.online.flat.grad.mul_(self.settings.clip / length)
