@@ -9,16 +9,16 @@ import pytest
 
 from varmix.evidence import Evidence
 from varmix.experiments import cartpole
-from varmix.experiments.cartpole.adam import Adam
 from varmix.experiments.cartpole.arms import AGAIN, ARMS, COMPONENTS, EVEN, SINGLES, UNIFORM, VRM
-from varmix.experiments.cartpole.census import costs, transitions
-from varmix.experiments.cartpole.dqn import Agent, Settings
-from varmix.experiments.cartpole.network import Network
 from varmix.experiments.cartpole.protocol import plan, run
 from varmix.hindsight import best_mixture
 from varmix.rl import Batch, ReplayBuffer
 
-gymnasium = pytest.importorskip("gymnasium")
+gymnasium, torch = pytest.importorskip("gymnasium"), pytest.importorskip("torch")
+
+from varmix.experiments.cartpole.census import costs  # noqa: E402 - they import torch
+from varmix.experiments.cartpole.dqn import Agent, Settings  # noqa: E402
+from varmix.experiments.cartpole.network import Network  # noqa: E402
 
 TIMES = ("seconds", "buffer_seconds")
 
@@ -38,7 +38,7 @@ def transitions_of(count, rng):
 
 def agent(**settings):
     made = Agent(4, 2, Settings(hidden=(8, 8), **settings), np.random.default_rng(0))
-    made.slow.flat += np.linspace(-0.1, 0.1, len(made.slow.flat), dtype=np.float32)  # as after some steps
+    made.slow.flat += torch.linspace(-0.1, 0.1, len(made.slow.flat))  # as after some steps
     return made
 
 
@@ -72,7 +72,7 @@ def loss(agent, batch, weights, flat=None):
 def test_errors_are_those_of_double_targets():
     mine, batch = agent(), transitions_of(40, np.random.default_rng(1))
     expected = outputs(mine.online, batch.observations)[np.arange(40), batch.actions] - goals(mine, batch)
-    before = mine.online.flat.copy()
+    before = mine.online.flat.clone()
     np.testing.assert_allclose(mine.errors(batch), expected, atol=1e-5)
     np.testing.assert_array_equal(mine.online.flat, before)
     np.testing.assert_allclose(mine.learn(batch, np.ones(40)), expected, atol=1e-5)
@@ -82,47 +82,30 @@ def test_errors_are_those_of_double_targets():
 def test_double_targets_are_not_the_largest_values():
     """A negative control: with the slow network's own maximum the errors would be others."""
     mine, batch = agent(), transitions_of(40, np.random.default_rng(1))
-    greedy = batch.rewards + batch.discounts * mine.slow(batch.next_observations).max(1)
-    assert (
-        np.abs(mine.online(batch.observations)[np.arange(40), batch.actions] - greedy - mine.errors(batch)).max() > 1e-3
-    )
+    greedy = batch.rewards + batch.discounts * outputs(mine.slow, batch.next_observations).max(1)
+    values = outputs(mine.online, batch.observations)[np.arange(40), batch.actions]
+    assert np.abs(values - greedy - mine.errors(batch)).max() > 1e-3
 
 
 def test_the_gradient_is_that_of_the_mean_of_weight_times_squared_error():
     mine, rng = agent(clip=1e9, step=0.0, soft=0.0), np.random.default_rng(1)
     batch, weights = transitions_of(40, rng), rng.uniform(0.1, 3.0, 40)
     mine.learn(batch, weights)
-    flat = mine.online.flat.astype(float)
+    flat = mine.online.flat.numpy().astype(float)
     steps = 1e-6 * np.eye(len(flat))
     differences = [loss(mine, batch, weights, flat + e) - loss(mine, batch, weights, flat - e) for e in steps]
-    np.testing.assert_allclose(mine.online.gradient, np.array(differences) / 2e-6, atol=1e-4)
-    assert np.abs(mine.online.gradient).max() > 0.1
-
-
-def test_the_gradient_is_the_one_that_pytorch_finds():
-    torch = pytest.importorskip("torch")
-    network, rng = Network([4, 16, 16, 3], np.random.default_rng(0)), np.random.default_rng(1)
-    x, slopes = (rng.normal(size=(32, columns)).astype(np.float32) for columns in (4, 3))
-    seen = network.trace(x)
-    network.backward(seen, slopes)
-    theirs = [torch.tensor(part, requires_grad=True) for layer in network.layers for part in layer]
-    y = torch.from_numpy(x)
-    for W, b in zip(theirs[:-2:2], theirs[1:-2:2], strict=True):
-        y = torch.relu(y @ W + b)
-    y = y @ theirs[-2] + theirs[-1]
-    y.backward(torch.from_numpy(slopes))
-    np.testing.assert_allclose(seen[-1], y.detach(), atol=1e-5)
-    np.testing.assert_allclose(network.gradient, torch.cat([t.grad.ravel() for t in theirs]), atol=1e-4)
+    np.testing.assert_allclose(mine.online.flat.grad, np.array(differences) / 2e-6, atol=1e-4)
+    assert mine.online.flat.grad.abs().max() > 0.1
 
 
 def test_a_gradient_does_not_add_to_the_one_before():
     mine, batch = agent(step=0.0, soft=0.0), transitions_of(16, np.random.default_rng(1))
     mine.learn(batch, np.ones(16))
-    once = mine.online.gradient.copy()
+    once = mine.online.flat.grad.clone()
     mine.learn(transitions_of(16, np.random.default_rng(2)), np.ones(16))
-    assert (mine.online.gradient != once).any()
+    assert (mine.online.flat.grad != once).any()
     mine.learn(batch, np.ones(16))
-    np.testing.assert_array_equal(mine.online.gradient, once)
+    np.testing.assert_array_equal(mine.online.flat.grad, once)
 
 
 @pytest.mark.parametrize(("clip", "shortened"), [(0.01, True), (1e6, False)])
@@ -130,58 +113,50 @@ def test_a_long_gradient_is_shortened_and_keeps_its_direction(clip, shortened):
     mine, free, batch = agent(clip=clip), agent(clip=1e9), transitions_of(16, np.random.default_rng(1))
     mine.learn(batch, np.ones(16))
     free.learn(batch, np.ones(16))
-    length = np.linalg.norm(free.online.gradient)
+    length = np.linalg.norm(free.online.flat.grad)
     assert length > 0.01
     factor = 0.01 / length if shortened else 1.0
-    np.testing.assert_allclose(mine.online.gradient, factor * free.online.gradient, rtol=1e-5)
+    np.testing.assert_allclose(mine.online.flat.grad, factor * free.online.flat.grad, rtol=1e-5)
 
 
 def test_the_slow_network_follows_softly():
     mine = agent(soft=0.25)
-    before = mine.slow.flat.copy()
+    before = mine.slow.flat.clone()
     mine.learn(transitions_of(16, np.random.default_rng(1)), np.ones(16))
     np.testing.assert_allclose(mine.slow.flat, 0.75 * before + 0.25 * mine.online.flat, atol=1e-6)
-
-
-def test_steps_are_those_of_adam_in_double_precision():
-    rng, rate = np.random.default_rng(2), 0.01
-    vector, gradient = np.zeros(50, np.float32), np.zeros(50, np.float32)
-    mine, theirs, first, second = Adam(vector, gradient, rate), np.zeros(50), np.zeros(50), np.zeros(50)
-    for t in range(1, 21):
-        g = rng.normal(size=50)
-        gradient[:] = g
-        mine.step()
-        first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
-        theirs -= rate * (first / (1 - 0.9**t)) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8)
-    np.testing.assert_allclose(vector, theirs, atol=1e-6)
-
-
-def test_steps_are_those_of_pytorchs_adam():
-    torch = pytest.importorskip("torch")
-    vector, gradient, rng = np.zeros(50, np.float32), np.zeros(50, np.float32), np.random.default_rng(2)
-    theirs = torch.nn.Parameter(torch.zeros(50))
-    mine, optimiser = Adam(vector, gradient, 0.01), torch.optim.Adam([theirs], lr=0.01)
-    for _ in range(20):
-        gradient[:] = rng.normal(size=50)
-        theirs.grad = torch.tensor(gradient)
-        mine.step()
-        optimiser.step()
-    np.testing.assert_allclose(vector, theirs.detach(), atol=1e-6)
 
 
 def test_parameters_are_views_of_one_vector():
     network = Network([4, 8, 3], np.random.default_rng(0))
     network.flat[:] = 0.0
-    network.flat[-3:] = 1.0, 2.0, 3.0  # the last biases
-    assert network(np.ones((5, 4), np.float32)).tolist() == [[1.0, 2.0, 3.0]] * 5
-    assert network(np.ones(4, np.float32)).tolist() == [1.0, 2.0, 3.0]
-    assert len(network.flat) == sum(W.size + b.size for W, b in network.layers) == 4 * 8 + 8 + 8 * 3 + 3
+    network.flat[-3:] = torch.tensor([1.0, 2.0, 3.0])  # the last biases
+    assert network(torch.ones(5, 4)).tolist() == [[1.0, 2.0, 3.0]] * 5
+    assert network.plain(np.ones(4, np.float32)).tolist() == [1.0, 2.0, 3.0]
+    assert len(network.flat) == sum(W.numel() + b.numel() for W, b in network.layers) == 4 * 8 + 8 + 8 * 3 + 3
+
+
+def test_numpy_and_pytorch_read_the_same_parameters():
+    network, x = Network([4, 16, 3], np.random.default_rng(0)), np.random.default_rng(1).normal(size=(32, 4))
+    x = x.astype(np.float32)
+    np.testing.assert_allclose(network.plain(x), network(torch.from_numpy(x)).detach(), atol=1e-6)
+    network.flat.mul_(2.0)
+    np.testing.assert_allclose(network.plain(x), network(torch.from_numpy(x)).detach(), atol=1e-5)
+
+
+def test_a_step_moves_every_parameter_by_adams_first_step():
+    mine, batch = agent(step=0.01, clip=1e9), transitions_of(40, np.random.default_rng(1))
+    before = mine.online.flat.clone()
+    mine.learn(batch, np.ones(40))
+    moved = mine.online.flat.grad.abs() > 1e-4
+    expected = -0.01 * torch.sign(mine.online.flat.grad[moved])
+    np.testing.assert_allclose((mine.online.flat - before)[moved], expected, rtol=1e-3)
+    assert moved.sum() > 50
 
 
 def test_first_values_are_within_one_over_the_root_of_the_inputs():
     network = Network([4, 64, 64, 2], np.random.default_rng(0))
     for (W, b), ins in zip(network.layers, (4, 64, 64), strict=True):
-        values = np.append(W, b)
+        values = np.append(W.detach(), b.detach())
         assert 0.9 / np.sqrt(ins) < np.abs(values).max() <= 1 / np.sqrt(ins)
 
 
@@ -191,7 +166,7 @@ def test_a_copy_has_memory_of_its_own():
     np.testing.assert_array_equal(twin.flat, network.flat)
     twin.flat[:] = 0.0
     assert network.flat.any()
-    assert not twin(np.ones(4, np.float32)).any()
+    assert not twin.plain(np.ones(4, np.float32)).any()
 
 
 def test_the_action_is_the_one_that_the_network_values_most():
@@ -221,16 +196,6 @@ def small_buffer(capacity=50, items=70):
     return buffer
 
 
-def test_transitions_are_found_by_their_numbers():
-    buffer = small_buffer()
-    ids = buffer.sampler.census().indices
-    assert ids.tolist() == list(range(20, 70))
-    assert transitions(buffer, ids).rewards.tolist() == list(range(20, 70))  # the reward of item i was i
-    batch, draw = buffer.sample(8)
-    for mine, theirs in zip(transitions(buffer, draw.indices), batch, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-
-
 def test_costs_are_those_of_an_enumeration():
     buffer, mine = small_buffer(), agent()
     found = costs(mine, buffer)
@@ -238,7 +203,7 @@ def test_costs_are_those_of_an_enumeration():
     delta, n = buffer.replay.delta(ids), 50
     laws = [(delta + epsilon) ** alpha for epsilon, alpha in buffer.replay.settings] + [np.ones(n)]
     p = np.stack([law / law.sum() for law in laws], axis=1)
-    norms = np.abs(mine.errors(transitions(buffer, ids)))
+    norms = np.abs(mine.errors(buffer.transitions(ids)))
     # E[ (l / (n p))^2 ] under p, item by item: what the estimate of the mean of l has for its second moment
     expected = [sum(p[i, j] * (norms[i] / (n * p[i, j])) ** 2 for i in range(n)) for j in range(10)]
     assert found.components == pytest.approx(expected)
@@ -312,9 +277,10 @@ def test_a_run_follows_from_its_seed_bit_for_bit(arm):
 
 def test_no_global_random_numbers_are_used():
     np.random.seed(0)  # noqa: NPY002
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    before, theirs = np.random.get_state()[1].copy(), torch.random.get_rng_state()  # noqa: NPY002
     run({"arm": UNIFORM, "seed": 0, "episodes": 5})
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+    np.testing.assert_array_equal(theirs, torch.random.get_rng_state())
 
 
 def test_uniform_again_has_other_random_numbers():
@@ -336,7 +302,9 @@ def test_a_run_tells_rewards_mixtures_and_costs():
 
 
 def test_findings_can_be_made_without_what_the_agent_needs():
-    """The report of records that were made elsewhere does not ask for Gymnasium."""
-    code = "import sys; from varmix.experiments import cartpole; print('gymnasium' in sys.modules)"
+    """The report of records that were made elsewhere asks for neither Gymnasium nor PyTorch."""
+    code = (
+        "import sys; from varmix.experiments import cartpole; print({'gymnasium', 'torch'} & set(sys.modules) != set())"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -202,3 +202,15 @@ def test_vector_environments_of_gymnasium_leave_out_the_steps_that_only_reset():
         assert (moved < 1e-6).all() == (not keep_all)
         assert batch.terminated.any()
     assert draw.weights.shape == (256,)
+
+
+def test_transitions_are_found_by_their_numbers():
+    buffer = filled(70, capacity=50)
+    ids = buffer.sampler.census().indices
+    assert ids.tolist() == list(range(20, 70))
+    assert buffer.transitions(ids).rewards.tolist() == list(range(20, 70))  # the reward of item i was i
+    batch, draw = buffer.sample(8)
+    for mine, theirs in zip(buffer.transitions(draw.indices), batch, strict=True):
+        assert np.array_equal(mine, theirs)
+    with pytest.raises(ValueError, match="Item 19 has been overwritten"):
+        buffer.transitions([19, 20])

@@ -142,10 +142,13 @@ class Replay(Family):
         ring.see(buckets)
         ring.move(atoms, buckets)
 
+    def slots(self, ids: ArrayLike) -> IntArray:
+        """Give the rows of a ring where items that are there are stored."""
+        return np.asarray(self._present(ids, "ids") % self._capacity)
+
     def delta(self, ids: ArrayLike) -> FloatArray:
         """Give |delta| of items that are there, as it is kept."""
-        atoms = self._present(ids, "ids")
-        buckets = self._rings[0].lists.place[atoms % self._capacity, 0]
+        buckets = self._rings[0].lists.place[self.slots(ids), 0]
         return np.asarray(MAGNITUDES[buckets])
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:

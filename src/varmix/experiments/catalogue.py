@@ -45,7 +45,7 @@ class Entry:
 ENTRIES = {
     "blobs": Entry("Section 6.1: a linear SVM on six blobs"),
     "kdpp": Entry("Section 6.2: linear regression on sets from k-DPPs"),
-    "cartpole": Entry("Section 6.3: prioritised replay in CartPole", ("gymnasium",), "rl"),
+    "cartpole": Entry("Section 6.3: prioritised replay in CartPole", ("torch", "gymnasium"), "rl"),
     "kmeans": Entry(
         "Section 6.4: minibatch k-means with 100 clusters",
         ("sklearn",),

@@ -205,6 +205,11 @@ class ReplayBuffer:
             draw = self._sampler.draw(batch_size)
             return self._rows.gather(draw.indices % self._capacity), draw
 
+    def transitions(self, ids: ArrayLike) -> Batch:
+        """Give the transitions with these numbers, such as `buffer.sampler.census().indices`, all there are."""
+        with self._lock:
+            return self._rows.gather(self._replay.slots(ids))
+
     def update(self, draw: Draw, td_errors: ArrayLike) -> None:
         """Learn from the TD errors (of either sign) of a sample, in its order.
 

@@ -88,7 +88,9 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
     ) -> None:
         # Not super().__init__(), which needs TorchRL's compiled trees; all that would use them is overridden here.
         replay = Replay(max_capacity, settings)
-        self._slots = SlotSampler(vrm(replay, learner=LEARNER if learner is None else learner, reweight=reweight, rng=rng), replay)
+        self._slots = SlotSampler(
+            vrm(replay, learner=LEARNER if learner is None else learner, reweight=reweight, rng=rng), replay
+        )
         self._max_capacity = replay.capacity
         self._lock = threading.RLock()  # buffers that share a storage do not share TorchRL's own
         self._default = 1.0

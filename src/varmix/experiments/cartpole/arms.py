@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from varmix.components.replay import SETTINGS
-from varmix.learners import BarrierNewton, Fixed, Learner
+from varmix.learners import Fixed, Learner
+from varmix.rl.buffer import LEARNER
 
 UNIFORM, AGAIN, EVEN, VRM = "uniform", "uniform again", "fixed mixture", "VRM"
 
@@ -43,7 +44,7 @@ ARMS = {
     AGAIN: Arm(SETTINGS[:1], _NEVER, stream=1),
     **{single: Arm([setting], _ALONE) for single, setting in SINGLES.items()},
     EVEN: Arm(SETTINGS, Fixed([1 / len(COMPONENTS)] * len(COMPONENTS)), looked=True),
-    VRM: Arm(SETTINGS, BarrierNewton(), looked=True),
+    VRM: Arm(SETTINGS, LEARNER, looked=True),
 }
 BASELINES = (UNIFORM, AGAIN)  # pooled: no arm is compared with one lucky set of runs
 STRONGEST = max(alpha for _, alpha in SETTINGS)

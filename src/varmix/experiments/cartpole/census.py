@@ -1,14 +1,13 @@
 """What a batch costs by every component, exactly: from the errors of all transitions in the buffer."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from varmix.arrays import IntArray
 from varmix.evidence import Evidence
 from varmix.experiments.cartpole.dqn import Agent
 from varmix.hindsight import best_mixture
-from varmix.rl import Batch, ReplayBuffer
+from varmix.rl import ReplayBuffer
 
 TOLERANCE = 1e-3  # of the best mixture's cost: far below what is told of it
 
@@ -34,18 +33,10 @@ class Costs(NamedTuple):
     ideal: float
 
 
-def transitions(buffer: ReplayBuffer, ids: IntArray) -> Batch:
-    """Give the transitions with these numbers."""
-    rows: Any = buffer.state_dict()["transitions"]
-    slots = ids % buffer.replay.capacity
-    names = "observation", "action", "reward", "next_observation", "terminated", "discount"
-    return Batch(*(np.asarray(rows[name])[slots] for name in names))
-
-
 def costs(agent: Agent, buffer: ReplayBuffer) -> Costs:
     """Ask for the errors of all transitions, and tell nobody."""
     everything = buffer.sampler.census()
-    norms = np.abs(agent.errors(transitions(buffer, everything.indices)))
+    norms = np.abs(agent.errors(buffer.transitions(everything.indices)))
     squares, ratios = norms**2, everything.ratios
     return Costs(
         np.mean(squares[:, None] / ratios, axis=0).tolist(),

@@ -1,19 +1,10 @@
 """The runs of section 6.3: every arm on every seed, 200 episodes each."""
 
-from typing import Any
-
-import numpy as np
-
-from varmix.experiments.cartpole.arms import ARMS, UNIFORM, VRM, Arm
-from varmix.experiments.cartpole.census import costs
-from varmix.experiments.cartpole.course import Environment, play
-from varmix.experiments.cartpole.dqn import Agent, Settings
+from varmix.experiments.cartpole.arms import ARMS, UNIFORM, VRM
 from varmix.experiments.experiment import Mode
 from varmix.experiments.records import Config, Result
-from varmix.rl import ReplayBuffer
 
 SEEDS, EPISODES = {"quick": 1, "full": 50}, {"quick": 40, "full": 200}
-EVERY = 5  # episodes between two looks at all of the buffer
 
 
 def plan(mode: Mode) -> list[Config]:
@@ -27,44 +18,11 @@ def plan(mode: Mode) -> list[Config]:
 
 def run(config: Config) -> Result:
     """Play, and write down rewards, mixtures and costs."""
-    arm, settings = ARMS[config["arm"]], Settings()
-    looks = Looks(arm)
+    from varmix.experiments.cartpole import runs  # it imports PyTorch, which plans and findings do without
 
-    def make(environment: Environment, seed: np.random.SeedSequence) -> ReplayBuffer:
-        return ReplayBuffer(
-            settings.capacity,
-            environment.observation_space,
-            environment.action_space,
-            settings=arm.settings,
-            discount=settings.discount,
-            learner=arm.learner,
-            rng=np.random.default_rng(seed),
-        )
-
-    seed = np.random.SeedSequence([config["seed"], arm.stream])
-    return {**play(settings, make, seed, config["episodes"], looks)._asdict(), **looks.seen}
-
-
-class Looks:
-    """What is seen of the buffer after episodes: the mixture, and from time to time all costs."""
-
-    def __init__(self, arm: Arm) -> None:
-        self._arm = arm
-        self.seen: dict[str, list[Any]] = {}
-        if arm.looked:
-            self.seen = {name: [] for name in ("mixtures", "looks", "components", "mixture", "best", "ideal")}
-
-    def __call__(self, episode: int, agent: Agent, buffer: ReplayBuffer) -> None:
-        """Look."""
-        if not self._arm.looked:
-            return
-        self.seen["mixtures"].append(np.round(buffer.sampler.mixture, 5).tolist())
-        if episode % EVERY == 0:
-            self.seen["looks"].append(episode)
-            for name, value in costs(agent, buffer)._asdict().items():
-                self.seen[name].append(value)
+    return runs.run(config)
 
 
 def seconds(config: Config) -> float:
-    """About 0.35 ms a step; how many steps there are depends on how well it learns."""
-    return float(2.0 + 0.35e-3 * config["episodes"] * (40 if config["episodes"] < 100 else 220))
+    """About 0.7 ms a step; how many steps there are depends on how well it learns."""
+    return float(3.0 + 0.7e-3 * config["episodes"] * (40 if config["episodes"] < 100 else 220))
