@@ -201,6 +201,14 @@ def test_losses_are_told_like_wins_and_times_with_them():
     )
 
 
+@pytest.mark.parametrize(("seconds", "expected"), [(60.0, "holds"), (60.1, "does not hold")])
+def test_no_run_may_take_longer_than_a_minute(seconds, expected):
+    made = runs(UNIFORM) + runs(SINGLE)
+    made[-1].result["seconds"] = seconds
+    assert verdict(made, "What a run takes") == expected
+    assert f"The longest of all runs took {seconds:.3g} s" in claim(made, "What a run takes").measured
+
+
 def everything(seeds=ENOUGH, without=(), **more):
     made = []
     for number, arm in enumerate(ARMS):
