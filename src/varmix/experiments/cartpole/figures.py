@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SMOOTH = 10  # episodes
+MOST = 510  # an episode of CartPole-v1 ends at a reward of 500
 EPSILONS, ALPHAS = (sorted({setting[part] for setting in SETTINGS}) for part in (0, 1))
 
 
@@ -27,7 +28,7 @@ def evolution(table: Table) -> "Figure":
         average = table.mixtures().mean(axis=0)
         _components(below, list(range(1, len(average) + 1)), average)
         below.set(xlabel="episodes", ylabel="weight", ylim=(0, None), title="mixture of VRM")
-        below.legend(fontsize=7, ncols=2, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        below.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return drawn
 
 
@@ -43,7 +44,7 @@ def _rewards(panel: "Axes", table: Table) -> None:
         if rows.size:
             x = np.arange(1, rows.shape[1] + 1) + (table.episodes - rows.shape[1])
             lines(panel, x.tolist(), rows.tolist(), label, index)
-    panel.set(xlabel="episodes", ylabel="reward", title=f"mean reward of {SMOOTH} episodes")
+    panel.set(xlabel="episodes", ylabel="reward", ylim=(0, MOST), title=f"mean reward of {SMOOTH} episodes")
     panel.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
