@@ -11,6 +11,13 @@ from varmix import Subsets
 from varmix.testing import all_atoms
 
 
+def nameless(state):
+    """Give a state without the names of samplers: a loaded one draws the same under another."""
+    if not isinstance(state, dict):
+        return state
+    return {key: nameless(part) for key, part in state.items() if key not in ("sampler_id", "past")}
+
+
 def random_mixture(rng, k, gamma, *, on_bounds=False):
     """Give a point of the restricted simplex: inside it, or with about half of its coordinates on their bounds."""
     rest = rng.dirichlet(np.ones(k))

@@ -106,10 +106,10 @@ _ARRAY = {"__array__": True}
 def _split(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: ANN401
     """Move the arrays of a nested state into `arrays`, leaving marks in their places."""
     if isinstance(value, np.ndarray):
-        arrays[name] = np.ascontiguousarray(value)
+        arrays[name] = np.asarray(value, order="C")
         return _ARRAY
     if isinstance(value, dict):
-        return {key: _split(part, f"{name}/{key}", arrays) for key, part in value.items()}
+        return {key: _split(part, f"{name}/{_escaped(key)}", arrays) for key, part in value.items()}
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -117,5 +117,12 @@ def _join(tree: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: AN
     if tree == _ARRAY:
         return arrays[name]
     if isinstance(tree, dict):
-        return {key: _join(part, f"{name}/{key}", arrays) for key, part in tree.items()}
+        return {key: _join(part, f"{name}/{_escaped(key)}", arrays) for key, part in tree.items()}
     return tree
+
+
+def _escaped(key: object) -> str:
+    """Give a key as a part of a path, as JSON pointers do: no two of them make the same path."""
+    if not isinstance(key, str):
+        raise TypeError(f"The keys of a state must be strings, got {key!r}: name its entries, or use an array.")
+    return key.replace("~", "~0").replace("/", "~1")

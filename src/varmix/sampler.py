@@ -14,7 +14,7 @@ from varmix.evidence import Evidence
 from varmix.kernels.cost import weigh, weigh_groups
 from varmix.learners.base import Learner, load_state, save_state
 from varmix.parts import as_inclusive, check_anchor, check_part, check_parts, described
-from varmix.receipts import UsedReceipts
+from varmix.receipts import PastIds, UsedReceipts
 from varmix.reweight import Exact, HorvitzThompson, Reweight, exact
 from varmix.spaces import Points
 from varmix.uniforms import Uniforms
@@ -99,7 +99,7 @@ class Sampler:
         # Not from `rng`: two samplers with one seed must still refuse each other's receipts.
         self._id = uuid.uuid4().hex
         self._serial = 0
-        self._used = UsedReceipts()
+        self._used, self._past, self._loaded = UsedReceipts(), PastIds(), False
 
     @property
     def components(self) -> Components:
@@ -181,8 +181,15 @@ class Sampler:
             self._uniforms.rewind(mark)
             raise
         self._allocation = allocation
+        return seal(atoms, weights, ratios, density, self._number(), self._id, groups)
+
+    def _number(self) -> int:
+        """Give the serial of a new receipt; the first after loading ends the id that the state was saved with."""
+        if self._loaded:
+            self._past.end(self._id, self._serial)
+            self._id, self._loaded = uuid.uuid4().hex, False
         self._serial += 1
-        return seal(atoms, weights, ratios, density, self._serial - 1, self._id, groups)
+        return self._serial - 1
 
     def _lanes(self, shares: FloatArray, m: int, batches: int) -> tuple[IntArray, FloatArray]:
         if batches == 1:
@@ -219,8 +226,7 @@ class Sampler:
             atoms = np.flatnonzero(space.target)
             weights = space.target[atoms] * len(atoms)
         ratios = self._components.ratios(atoms)
-        self._serial += 1
-        return seal(atoms, weights, ratios, 1.0 / weights, self._serial - 1, self._id)
+        return seal(atoms, weights, ratios, 1.0 / weights, self._number(), self._id)
 
     def update(self, draw: Draw, norms: ArrayLike) -> None:
         """Learn from the norms (of losses or gradients, never squared) of the atoms of `draw`, in its order.
@@ -230,16 +236,8 @@ class Sampler:
         if type(draw) is not Draw:
             raise TypeError(f"update takes the receipt of a draw, then its norms; got {type(draw).__name__} first.")
         serial = draw.serial
-        if draw.sampler_id != self._id:
-            raise ValueError(
-                "This receipt is of another sampler: its probabilities mean nothing here. Give every draw back to "
-                "the sampler that made it (a loaded sampler takes the receipts of the one that was saved)."
-            )
-        if serial >= self._serial:
-            raise ValueError(
-                f"Receipt {serial} was drawn after the state that this sampler was loaded from, where draw {serial} "
-                f"is yet to come. Drop the receipts that are newer than the checkpoint."
-            )
+        if draw.sampler_id != self._id or serial >= self._serial:
+            self._past.check(serial, draw.sampler_id, self._id)
         self._used.check(serial)
         evidence = Evidence.from_draw(draw, norms)
         learned = self._learner.step(self._learned, evidence)
@@ -257,6 +255,7 @@ class Sampler:
             "sampler_id": self._id,
             "serial": self._serial,
             "used": self._used.state_dict(),
+            "past": self._past.state_dict(),
             "settings": self._settings(),
             "uniforms": self._uniforms.state_dict(),
             "allocation": self._allocation.copy(),
@@ -280,14 +279,16 @@ class Sampler:
                 )
         uniforms = Uniforms(0)
         uniforms.load_state_dict(state["uniforms"])
-        used = UsedReceipts()
+        used, past = UsedReceipts(), PastIds()
         used.load_state_dict(state["used"])
+        past.load_state_dict(state["past"])
         first = self.learner.init(self.components.k)
         learned = load_state(first, state["learner"], getattr(self.learner, "gamma", 0.0))
         allocation = restored(state["allocation"], self._allocation, "allocation")
         serial, sampler_id = as_count(state["serial"], "serial", least=0), str(state["sampler_id"])
         self.components.load_state_dict(state["components"])  # the last that can fail, and all or nothing itself
-        self._uniforms, self._used, self._learned = uniforms, used, learned
+        self._uniforms, self._used, self._past, self._learned = uniforms, used, past, learned
+        self._loaded = True
         self._allocation, self._serial, self._id = allocation, serial, sampler_id
 
     def _settings(self) -> dict[str, State]:

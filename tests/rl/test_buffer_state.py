@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import varmix
+from helpers import nameless
 from replaying import BOX, DISCRETE, IMAGE, Space, filled, numbered, stays
 from varmix import checkpoint
 from varmix.rl import ReplayBuffer
@@ -32,7 +33,24 @@ def test_a_loaded_buffer_goes_on_bit_for_bit(count, n_steps, tmp_path):
     assert stays(again, buffer.state_dict())
     for one, other in zip(_go_on(buffer, count + 3), _go_on(again, count + 3), strict=True):
         assert np.array_equal(one, other)
-    assert stays(again, buffer.state_dict())
+    assert same(nameless(again.state_dict()), nameless(buffer.state_dict()))
+
+
+def test_feedback_of_a_run_that_was_given_up_is_refused_however_far_the_new_one_has_got():
+    buffer = filled(40)
+    state = buffer.state_dict()
+    _, before = buffer.sample(8)
+    for step in range(40, 100):
+        buffer.add(*numbered(step), terminated=False)
+    _, given_up = buffer.sample(64)
+    buffer.load_state_dict(state)
+    for _ in range(5):
+        buffer.sample(8)
+    now = buffer.state_dict()
+    for receipt in (before, given_up):
+        with pytest.raises(ValueError, match="by a run that was given up"):
+            buffer.update(receipt, np.ones(len(receipt)))
+    assert stays(buffer, now)
 
 
 def test_pending_transitions_are_saved_too():

@@ -106,7 +106,7 @@ def test_tickets_that_are_too_old_are_refused():
     flights = InFlight(kept=2)
     old, kept, _ = [flights.issue(sampler.draw(3)) for _ in range(3)]
     assert len(flights.find(kept)) == 1
-    with pytest.raises(ValueError, match="2 batches have been sampled since"):
+    with pytest.raises(ValueError, match="2 batches or"):
         flights.find(old)
 
 
@@ -191,3 +191,51 @@ def test_a_checkpoint_holds_the_receipts_too(tmp_path):
     varmix.load(tmp_path / "slots.varmix", again)
     again.update(tickets, np.arange(8.0))
     assert not np.array_equal(again.sampler.mixture, slots.sampler.mixture)
+
+
+def test_what_was_refreshed_since_is_not_undone_by_the_last_part_of_a_batch():
+    slots = slot_sampler()
+    drawn, _, tickets = slots.draw(8)
+    only_first = ~np.isin(drawn, drawn[4:])[:4]
+    assert only_first.any()
+    slots.update(tickets[:4], np.full(4, 50.0))
+    slots.refresh(drawn[:4], np.full(4, 0.5))
+    slots.update(tickets[4:], np.full(4, 3.0))
+    kept = slots.replay.delta(slots.items(drawn))
+    assert np.allclose(kept[:4][only_first], 0.5, rtol=0.05)
+    assert np.allclose(kept[4:], 3.0, rtol=0.05)
+
+
+def test_receipts_are_bounded_by_rows_and_one_is_always_kept():
+    sampler = varmix.uniform(10, rng=0)
+    flights = InFlight(rows=10)
+    first, second = flights.issue(sampler.draw(6)), flights.issue(sampler.draw(6))
+    with pytest.raises(ValueError, match="10 rows have been sampled since"):
+        flights.find(first)
+    large = flights.issue(sampler.draw(25))
+    assert len(flights.find(large)) == 1
+    with pytest.raises(ValueError, match="not kept any more"):
+        flights.find(second)
+
+
+DAMAGED = {
+    "tickets out of order": lambda s: s | {"firsts": s["firsts"][::-1].copy()},
+    "a ticket beyond the next": lambda s: s | {"next": s["next"] - 1},
+    "a ticket before the first": lambda s: s | {"base": s["base"] + 1},
+    "a base that is none": lambda s: s | {"base": -1},
+    "a base in words": lambda s: s | {"base": "x"},
+    "an empty receipt": lambda s: s | {"lengths": np.array([0, 9])},
+    "a length too many": lambda s: s | {"lengths": np.array([4, 5, 1])},
+    "too few rows": lambda s: s | {"ids": s["ids"][1:]},
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_state_of_receipts_that_does_not_fit_is_refused(name):
+    sampler, flights = varmix.uniform(10, rng=0), InFlight()
+    flights.issue(sampler.draw(4))
+    flights.issue(sampler.draw(5))
+    before = flights.state_dict()
+    with pytest.raises(ValueError, match="damaged"):
+        flights.load_state_dict(DAMAGED[name](flights.state_dict()), "x")
+    assert same(flights.state_dict(), before)

@@ -104,9 +104,21 @@ SPACES = {
     "words of one shape": Space(shape=(3,), dtype=np.dtype(str)),
     "objects": Space(shape=(3,), dtype=np.dtype(object)),
     "no dtype": Space(shape=(3,), dtype=None),
+    "a dtype that is none": Space(shape=(3,), dtype="nonsense"),
+    "more digits than can be saved": Space(shape=(3,), dtype=np.longdouble),
+    "a shape that is a number": Space(shape=3, dtype=np.float32),
+    "a negative shape": Space(shape=(-1,), dtype=np.float32),
     "one of several": OneOf(),
     "deep inside": Space(spaces={"a": Space(spaces=[BOX, Space(shape=None, dtype=None)])}),
 }
+
+
+def test_numbers_are_kept_in_the_order_of_the_machine():
+    buffer = ReplayBuffer(10, Space(shape=(2,), dtype=np.dtype(">f4")), DISCRETE, rng=0)
+    buffer.add(np.array([1, 2], ">f4"), 0, 1.0, np.array([3, 4], ">f4"), terminated=False)
+    batch = buffer.transitions([0])
+    assert batch.observations.dtype.isnative
+    assert batch.next_observations.tolist() == [[3.0, 4.0]]
 
 
 @pytest.mark.parametrize("name", SPACES)

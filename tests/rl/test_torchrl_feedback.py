@@ -98,7 +98,7 @@ def test_late_feedback_is_taken_up_to_the_limit_and_refused_beyond_it():
     for _ in range(4095):
         rb.sampler.sample(rb.storage, 2)
     before = rb.sampler.sampler.mixture
-    with pytest.raises(ValueError, match="4096 batches have been sampled since"):
+    with pytest.raises(ValueError, match="4096 batches or 262,144 rows have been sampled since"):
         feed(rb, first)
     assert np.array_equal(rb.sampler.sampler.mixture, before)
     feed(rb, second)
@@ -150,3 +150,21 @@ def test_receipts_and_priorities_that_do_not_fit_are_refused():
         rb.update_priority(torch.tensor([80]), 1.0)
     with pytest.raises(ValueError, match=r"got indices of shape \(2, 2\)"):
         rb.update_priority(torch.zeros(2, 2, dtype=torch.long), 1.0)
+
+
+def test_an_empty_part_of_a_batch_is_no_feedback():
+    rb = told_buffer()
+    batch, before = rb.sample(8), rb.sampler.sampler.mixture
+    feed(rb, batch[:0])
+    assert np.array_equal(rb.sampler.sampler.mixture, before)
+    feed(rb, batch)
+    assert not np.array_equal(rb.sampler.sampler.mixture, before)
+
+
+@pytest.mark.parametrize("index", [[True, False], [0.5, 1.0]])
+def test_indices_must_be_whole_numbers(index):
+    rb = told_buffer()
+    before = deltas(rb)
+    with pytest.raises(TypeError, match="Indices must be whole numbers"):
+        rb.update_priority(torch.tensor(index), torch.ones(2))
+    assert np.array_equal(deltas(rb), before)

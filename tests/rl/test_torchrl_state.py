@@ -1,12 +1,15 @@
 """Saving and loading inside TorchRL's buffers."""
 
 import copy
+import io
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import varmix
 from torchrl_buffers import buffer, feed, told_buffer, torch
+from varmix.experiments.inspect import show
 
 
 def go_on(rb, rounds=3):
@@ -95,6 +98,22 @@ def test_receipts_newer_than_a_loaded_state_are_refused():
     told.sampler.load_state_dict(state)
     with pytest.raises(ValueError, match="newer than the state"):
         feed(told, batch)
+    new = [told.sample(32) for _ in range(3)]
+    mixture = told.sampler.sampler.mixture
+    with pytest.raises(ValueError, match="newer than the state"):
+        feed(told, batch)  # as many have been issued by now, but to others
+    assert np.array_equal(told.sampler.sampler.mixture, mixture)
+    for batch in new:
+        feed(told, batch)
+    assert not np.array_equal(told.sampler.sampler.mixture, mixture)
+
+
+def test_the_checkpoint_of_a_sampler_can_be_inspected(tmp_path):
+    told_buffer().sampler.dumps(tmp_path)
+    console = Console(file=io.StringIO(), width=200)
+    show(tmp_path / "mixture_sampler.varmix", console)
+    assert "A replay buffer: TorchRL's" in console.file.getvalue()
+    assert "epsilon 0.01, alpha 0.9" in console.file.getvalue()
 
 
 def test_a_copy_goes_on_by_itself():

@@ -242,3 +242,28 @@ def test_a_kill_never_leaves_half_a_file(tmp_path):
         sampler = varmix.load(path, varmix.vrm(Groups(LABELS, replacement=False)))
         assert sampler.draw(7).serial > 0
         path.unlink()
+
+
+class Holder:
+    """Whatever has a state."""
+
+    def __init__(self, state):
+        self.state = state
+
+    def state_dict(self):
+        return self.state
+
+    def load_state_dict(self, state):
+        self.state = state
+
+
+def test_entries_are_told_apart_whatever_their_names(tmp_path):
+    state = {"a/b": np.ones(2), "a": {"b": np.zeros(3), "~1b": np.full(1, 5.0)}, "a~1b": np.array(7.0), "": {"": 1}}
+    varmix.save(tmp_path / "state", Holder(state))
+    assert same(varmix.load(tmp_path / "state", Holder({})).state, state)
+
+
+def test_keys_that_are_no_strings_are_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(TypeError, match="must be strings, got 1"):
+        varmix.save(tmp_path / "state", Holder({"a": {1: np.ones(2)}}))
+    assert not list(tmp_path.iterdir())

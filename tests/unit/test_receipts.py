@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import varmix
+import varmix.testing
 from varmix import Dense, Groups
-from varmix.receipts import WINDOW, UsedReceipts
+from varmix.receipts import WINDOW, PastIds, UsedReceipts
 
 
 @pytest.fixture
@@ -149,3 +150,52 @@ def test_receipts_of_groups_write_their_ratios_when_asked():
 def test_receipts_of_other_families_have_no_groups():
     assert varmix.uniform(5, rng=0).draw(2).groups is None
     assert varmix.vrm(varmix.Groups([0, 1]), varmix.Groups([1, 0]), rng=0).draw(2).groups is None
+
+
+def test_a_run_that_was_given_up_is_told_from_the_one_that_goes_on(sampler):
+    early = sampler.draw(2)
+    state = sampler.state_dict()
+    given_up = [sampler.draw(2) for _ in range(3)]
+    sampler.load_state_dict(state)
+    with pytest.raises(ValueError, match="by a run that was given up"):
+        sampler.update(given_up[0], [1.0, 2.0])
+    going_on = [sampler.draw(2) for _ in range(5)]  # by now every serial of the other run has come again
+    before = sampler.state_dict()
+    for draw in given_up:
+        with pytest.raises(ValueError, match="by a run that was given up"):
+            sampler.update(draw, [1.0, 2.0])
+    assert varmix.testing.same(sampler.state_dict(), before)
+    for draw in (early, *going_on):
+        sampler.update(draw, [1.0, 2.0])
+
+
+def test_receipts_are_taken_over_several_loads_and_by_every_copy(sampler):
+    first = sampler.draw(2)
+    sampler.load_state_dict(sampler.state_dict())
+    second = sampler.draw(2)
+    copies = [varmix.vrm(Groups([0, 0, 1, 1, 1]), rng=1) for _ in range(2)]
+    for copy in copies:
+        copy.load_state_dict(sampler.state_dict())
+        third = copy.draw(2)
+        for draw in (first, third, second):
+            copy.update(draw, [1.0, 2.0])
+    with pytest.raises(ValueError, match="of another sampler"):
+        copies[0].update(third, [1.0, 2.0])  # of the other copy, though its serial and its numbers are the same
+
+
+def test_ids_of_long_ago_are_forgotten(sampler):
+    first = sampler.draw(2)
+    for _ in range(PastIds.MOST + 1):
+        sampler.load_state_dict(sampler.state_dict())
+        sampler.draw(1)
+    assert len(sampler.state_dict()["past"]) == PastIds.MOST
+    with pytest.raises(ValueError, match="of another sampler"):
+        sampler.update(first, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("damaged", [None, {"a": -1}, {"a": "x"}])
+def test_damaged_ids_are_refused(sampler, damaged):
+    before = sampler.state_dict()
+    with pytest.raises((ValueError, TypeError)):
+        sampler.load_state_dict(before | {"past": damaged})
+    assert varmix.testing.same(sampler.state_dict(), before)

@@ -120,6 +120,17 @@ class Buffers(RuleBasedStateMachine):
         assert same(sampler.state_dict(), state)
         self.replay, self.sampler = fresh, sampler
 
+    @precondition(lambda self: self.naive.next > 0)
+    @rule(count=st.integers(1, 30), m=st.integers(1, 9))
+    def go_back_in_time(self, count, m):
+        state = self.sampler.state_dict()
+        self.replay.insert(count)
+        given_up = self.sampler.draw(m)
+        self.sampler.load_state_dict(state)
+        self.receipts.append(self.sampler.draw(m))
+        with pytest.raises(ValueError, match="a run that was given up"):
+            self.sampler.update(given_up, np.ones(m))
+
     @invariant()
     def it_holds_what_it_should(self):
         assert len(self.replay) == len(self.naive.ids)
@@ -189,6 +200,23 @@ def test_feedback_of_an_overwritten_item_reaches_the_learner_and_not_its_success
     assert np.array_equal(replay.delta([4, 5, 6, 7]), before)
     assert replay.overwritten == 32
     assert not np.array_equal(sampler.mixture, mixture)
+
+
+def test_feedback_of_items_that_are_yet_to_come_touches_nothing():
+    """Someone loads the replay alone, and not the sampler that drew from it."""
+    replay = filled(capacity=100, count=10)
+    sampler, state = vrm(replay, rng=0), replay.state_dict()
+    replay.insert(60)
+    draw = sampler.draw(32)
+    replay.load_state_dict(state)
+    kept = replay.delta(np.arange(10))
+    sampler.update(draw, np.full(32, 50.0))
+    there = np.isin(np.arange(10), draw.indices)
+    assert replay.overwritten == (draw.indices >= 10).sum() > 0
+    assert np.array_equal(replay.delta(np.arange(10))[~there], kept[~there])
+    replay.insert(90)
+    assert len(replay) == 100
+    assert np.isclose(replay.ratios(np.arange(100)).mean(axis=0), 1.0).all()
 
 
 def test_settings_of_the_paper_are_the_default():
@@ -270,6 +298,8 @@ def test_what_cannot_be_built_is_refused(name):
 CALLS = {
     "insert none": (lambda r: r.insert(0), ValueError, "count must be at least 1"),
     "insert nan": (lambda r: r.insert(2, [1.0, np.nan]), ValueError, r"delta\[1\] is nan"),
+    "insert one number for many": (lambda r: r.insert(3, 1.0), ValueError, r"expected shape \(3,\), got \(\)"),
+    "insert one number for one": (lambda r: r.insert(1, 1.0), ValueError, r"expected shape \(1,\), got \(\)"),
     "insert a wrong number": (lambda r: r.insert(2, [1.0]), ValueError, r"expected shape \(2,\), got \(1,\)"),
     "tell nan": (lambda r: r.set_delta([9, 10], [np.nan, 1.0]), ValueError, r"delta\[0\] is nan"),
     "tell infinity": (lambda r: r.set_delta([9], [np.inf]), ValueError, "finite"),
@@ -331,8 +361,11 @@ def test_nothing_else_is_mixed_with_a_buffer_that_grows():
         varmix.Uniform(Replay(5).space)
     with pytest.raises(TypeError, match="cannot follow a buffer that grows"):
         varmix.Cumulative(Replay(5).space)
+    for other in (varmix.Uniform(5), Replay(5).anchored()):
+        with pytest.raises(TypeError, match="cannot follow a buffer that grows"):
+            varmix.Stack(Replay(5), other)
     with pytest.raises(ValueError, match="share one space"):
-        varmix.Stack(Replay(5), varmix.Uniform(5))
+        varmix.Stack(varmix.Uniform(5), Replay(5))
     with pytest.raises(ValueError, match="must be the uniform law"):
         Sampler(Replay(5), varmix.BarrierNewton())
 

@@ -234,11 +234,11 @@ def _as_settings(settings: object) -> tuple[tuple[float, float], ...]:
 
 
 def _as_buckets(delta: ArrayLike, count: int) -> IntArray:
-    values = np.ascontiguousarray(as_floats(delta, "delta"))
+    values = as_floats(delta, "delta")
     if values.shape != (count,):
         raise ValueError(f"delta must be one TD error per item: expected shape ({count},), got {values.shape}.")
     buckets = np.empty(count, dtype=np.int64)
-    bad = buckets_of(values, buckets)
+    bad = buckets_of(np.ascontiguousarray(values), buckets)
     if bad >= 0:
         raise ValueError(f"delta must be finite; delta[{bad}] is {values[bad]}. Skip a batch that diverged.")
     return buckets

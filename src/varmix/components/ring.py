@@ -69,7 +69,7 @@ class Ring:
 
     def move(self, atoms: IntArray, buckets: IntArray) -> None:
         """Put items into other buckets; what is told of those that have left is counted, and nothing else."""
-        self.gone += kernels.move(self.lists, self.first, atoms, buckets)
+        self.gone += kernels.move(self.lists, self.total, atoms, buckets)
 
     def see(self, buckets: IntArray) -> None:
         """Remember the largest bucket."""

@@ -9,7 +9,7 @@ from varmix.arrays import FloatArray, IntArray, State, require
 from varmix.components.base import Components, Family, Inclusive
 from varmix.components.uniform import Uniform
 from varmix.draw import Draw
-from varmix.spaces import Space
+from varmix.spaces import Space, refuse_window
 from varmix.uniforms import Uniforms
 
 
@@ -39,6 +39,8 @@ class Stack(Family):
             raise ValueError("Stack needs at least one family, got none.")
         for family in families:
             check_family(family)
+        if len(families) > 1:
+            refuse_window(families[0].space, "Stack")
         for other in families[1:]:
             if other.space != families[0].space:
                 raise ValueError(

@@ -23,9 +23,10 @@ def show(path: Path, console: Console) -> None:
         raise Refusal(f"There is no file {path}. Give a checkpoint written by varmix.save.") from None
     except (OSError, ValueError) as error:
         raise Refusal(f"{path} is not a checkpoint that can be read: {error}") from None
-    if "sampler" in state:  # of a replay buffer
-        settings, state = state["settings"], state["sampler"]
-        console.print(f"A replay buffer: {_settings({'class': 'ReplayBuffer', **settings})}", highlight=False)
+    if "sampler" in state:  # of a replay buffer, ours or TorchRL's
+        settings, state = state.get("settings"), state["sampler"]
+        told = "TorchRL's" if settings is None else _settings({"class": "ReplayBuffer", **settings})
+        console.print(f"A replay buffer: {told}", highlight=False)
     console.print(f"A sampler after {state['serial']:,} draws", highlight=False)
     for name, settings in state["settings"].items():
         console.print(f"  {name:<12}{_settings(settings)}", highlight=False)

@@ -25,12 +25,13 @@ def insert(lists: Buckets, total: int, buckets: IntArray) -> None:
 
 
 @kernel
-def move(lists: Buckets, first: int, atoms: IntArray, buckets: IntArray) -> int:
-    """Move items to other buckets; give how many of them were there no more."""
+def move(lists: Buckets, total: int, atoms: IntArray, buckets: IntArray) -> int:
+    """Move items to other buckets; give how many of them were not there (any more, or after going back in time yet)."""
     capacity = lists.place.shape[0]
+    first = max(total - capacity, 0)
     gone = 0
     for i in range(atoms.shape[0]):
-        if atoms[i] < first:
+        if not first <= atoms[i] < total:
             gone += 1
             continue
         slot = atoms[i] % capacity

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from varmix.arrays import AnyArray, BoolArray, FloatArray, State, as_count, as_fraction, first, require
 from varmix.components.replay import SETTINGS, Replay
 from varmix.draw import Draw
+from varmix.evidence import LARGEST_NORM
 from varmix.learners import BarrierNewton, Learner
 from varmix.presets import vrm
 from varmix.reweight import Reweight, exact
@@ -224,11 +225,11 @@ class ReplayBuffer:
             try:
                 self._sampler.update(draw, norms)
             except ValueError:
-                bad = ~np.isfinite(norms)
+                bad = ~(norms <= LARGEST_NORM)
                 if bad.any():
                     raise ValueError(
-                        f"td_errors must be finite; td_errors[{first(bad)}] is {np.asarray(td_errors)[first(bad)]}. "
-                        f"Skip the update of a batch that diverged."
+                        f"td_errors must be finite, and at most about {LARGEST_NORM:.0e}; td_errors[{first(bad)}] is "
+                        f"{np.asarray(td_errors)[first(bad)]}. Skip the update of a batch that diverged."
                     ) from None
                 raise
 
@@ -253,6 +254,8 @@ class ReplayBuffer:
         pending = self._nothing_pending()
         if pending is not None:
             pending.load_state_dict(state["pending"])
+        else:
+            require(state["pending"], set(), "a ReplayBuffer of single steps")
         with self._lock:
             self._load_sampler(state["sampler"], len(rows[0]))
             self._rows.load_rows(rows)
@@ -280,6 +283,12 @@ class ReplayBuffer:
                     f"The saved buffer had {name} = {saved[name]}, this one has {value}. "
                     f"Build the buffer as it was when it was saved."
                 )
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError(
+            "A ReplayBuffer cannot be copied or pickled. Build another with the same arguments, and give it the state: "
+            "other.load_state_dict(buffer.state_dict())."
+        )
 
     def __repr__(self) -> str:
         return f"ReplayBuffer({len(self)} of {self._capacity}, k={self._sampler.components.k})"

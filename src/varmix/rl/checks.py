@@ -61,7 +61,7 @@ def as_errors(values: ArrayLike, m: int) -> FloatArray:
     except (RuntimeError, TypeError) as error:
         raise TypeError(
             f"td_errors must be real numbers that numpy can read ({error}). Of a tensor, detach it first, and move it "
-            f"to the CPU: td_errors.detach().cpu()."
+            f"to the CPU: td_errors.detach().float().cpu()."
         ) from None
     if errors.shape != (m,):
         raise ValueError(

@@ -7,10 +7,11 @@ from operator import attrgetter
 
 import numpy as np
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_count, require
+from varmix.arrays import AnyArray, FloatArray, IntArray, State, require
 from varmix.draw import Draw, seal
 
-KEPT = 4096
+KEPT, ROWS = 4096, 1 << 18  # receipts, and rows of them: a hundred bytes each with ten components
+APART = 1 << 40  # tickets, more than any run issues
 NOT_YET = -1.0  # in place of a norm
 
 
@@ -33,7 +34,8 @@ class InFlight:
     """The newest receipts, found by tickets: one number for every row, consecutive, from a random one on.
 
     A ticket alone says which sampler drew, which receipt and which row, so that it is all that has to travel with a
-    row.  Rows may be split, shuffled or joined with those of other receipts.
+    row.  Rows may be split, shuffled or joined with those of other receipts.  The first ticket after loading is far
+    from those that a run which was given up may have issued after the state was saved.
 
     Examples
     --------
@@ -45,16 +47,23 @@ class InFlight:
     (4, array([2, 3]), array([0, 1]))
     """
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int = KEPT, rows: int = ROWS) -> None:
         self._base = uuid.uuid4().int >> 66  # not from `rng`: buffers with one seed must refuse each other's rows
-        self._issued = 0
-        self._flights: deque[Flight] = deque(maxlen=kept)
+        self._next = self._base
+        self._loaded = False
+        self._kept, self._most, self._rows = kept, rows, 0
+        self._flights: deque[Flight] = deque()
 
     def issue(self, draw: Draw) -> IntArray:
         """Take a receipt in and give the tickets of its rows; when there are too many, the oldest is let go."""
-        m, first = len(draw), self._base + self._issued
+        if self._loaded:
+            self._next += APART + (uuid.uuid4().int & (APART - 1))
+            self._loaded = False
+        m, first = len(draw), self._next
         self._flights.append(Flight(first, draw.indices, np.full(m, NOT_YET), draw))
-        self._issued += m
+        self._next, self._rows = first + m, self._rows + m
+        while len(self._flights) > self._kept or (self._rows > self._most and len(self._flights) > 1):
+            self._rows -= len(self._flights.popleft())
         return np.arange(first, first + m)
 
     def find(self, tickets: IntArray) -> list[tuple[Flight, IntArray, IntArray]]:
@@ -69,18 +78,18 @@ class InFlight:
         return found
 
     def _of(self, ticket: int) -> Flight:
-        if not 0 <= ticket - self._base < self._issued:
-            raise ValueError(
-                "This receipt is of another buffer, or newer than the state that this one was loaded from: its "
-                "probabilities mean nothing here. Give every batch back to the buffer that it was sampled from."
-            )
         i = bisect_right(self._flights, ticket, key=attrgetter("first")) - 1
-        if i < 0:
+        if i >= 0 and ticket - self._flights[i].first < len(self._flights[i]):
+            return self._flights[i]
+        if i < 0 and self._base <= ticket < self._next:
             raise ValueError(
-                f"This receipt is not kept any more: {self._flights.maxlen} batches have been sampled since, or the "
-                f"buffer was emptied. Skip its feedback."
+                f"This receipt is not kept any more: {self._kept} batches or {self._most:,} rows have been sampled "
+                f"since, or the buffer was emptied. Skip its feedback."
             )
-        return self._flights[i]
+        raise ValueError(
+            "This receipt is of another buffer, or newer than the state that this one was loaded from: its "
+            "probabilities mean nothing here. Give every batch back to the buffer that it was sampled from."
+        )
 
     def newest(self, count: int) -> list[Flight]:
         """Give the newest receipts, used or not."""
@@ -89,6 +98,7 @@ class InFlight:
     def clear(self) -> None:
         """Let go of all receipts; feedback for them is refused from now on."""
         self._flights.clear()
+        self._rows = 0
 
     def state_dict(self) -> State:
         """Give all receipts as one table of rows, and one more of those that are still to be used."""
@@ -96,7 +106,8 @@ class InFlight:
         serials = [-1 if flight.draw is None else flight.draw.serial for flight in self._flights]
         return {
             "base": self._base,
-            "issued": self._issued,
+            "next": self._next,
+            "firsts": np.array([flight.first for flight in self._flights], dtype=np.int64),
             "lengths": np.array([len(flight) for flight in self._flights], dtype=np.int64),
             "serials": np.array(serials, dtype=np.int64),
             "ids": _joined([flight.ids for flight in self._flights], np.empty(0, np.int64)),
@@ -108,23 +119,36 @@ class InFlight:
     def load_state_dict(self, state: State, sampler_id: str) -> None:
         """Take over the receipts that the sampler of this id had given out."""
         require(state, set(self.state_dict()), "InFlight")
-        base, issued = as_count(state["base"], "base", least=0), as_count(state["issued"], "issued", least=0)
-        lengths, serials = np.asarray(state["lengths"]), np.asarray(state["serials"])
-        rows, open_rows = int(lengths.sum()), int(lengths[serials >= 0].sum()) if lengths.shape == serials.shape else -1
-        sizes = {"ids": rows, "norms": rows, "density": open_rows, "ratios": open_rows}
-        if lengths.min(initial=1) < 1 or rows > issued or any(len(state[name]) != size for name, size in sizes.items()):
+        if not _fit(state):
             raise ValueError("The saved receipts are damaged: their tables do not fit together. Use an older state.")
         flights, row, open_row = [], 0, 0
-        for m, serial in zip(lengths.tolist(), serials.tolist(), strict=True):
+        heads = zip(*(np.asarray(state[name]).tolist() for name in ("firsts", "lengths", "serials")), strict=True)
+        for first, m, serial in heads:
             ids, norms = (np.array(state[name][row : row + m]) for name in ("ids", "norms"))
             draw = None
             if serial >= 0:
                 density, ratios = (np.array(state[name][open_row : open_row + m]) for name in ("density", "ratios"))
                 draw, open_row = seal(ids, 1.0 / density, ratios, density, serial, sampler_id), open_row + m
-            flights.append(Flight(base + issued - rows + row, ids, norms, draw))
+            flights.append(Flight(first, ids, norms, draw))
             row += m
-        self._base, self._issued = base, issued
-        self._flights = deque(flights, maxlen=self._flights.maxlen)
+        self._base, self._next, self._rows, self._loaded = state["base"], state["next"], row, True
+        self._flights = deque(flights)
+
+
+def _fit(state: State) -> bool:
+    """Whether the tables of a saved state fit together, and its tickets ascend."""
+    base, after = state["base"], state["next"]
+    firsts, lengths, serials = (np.asarray(state[name]) for name in ("firsts", "lengths", "serials"))
+    if not (type(base) is int and type(after) is int and 0 <= base <= after < 2**63):
+        return False
+    if not (firsts.shape == lengths.shape == serials.shape and firsts.ndim == 1 and lengths.min(initial=1) >= 1):
+        return False
+    rows, open_rows = int(lengths.sum()), int(lengths[serials >= 0].sum())
+    sizes = {"ids": rows, "norms": rows, "density": open_rows, "ratios": open_rows}
+    if any(len(state[name]) != size for name, size in sizes.items()):
+        return False
+    ends = firsts + lengths
+    return bool((firsts >= np.append(base, ends)[:-1]).all() and (ends <= np.append(firsts, after)[1:]).all())
 
 
 def _joined(arrays: list[AnyArray], empty: AnyArray) -> AnyArray:

@@ -71,7 +71,11 @@ class SlotSampler:
         if flight.draw is None or known.min() < 0.0:
             self.replay.set_delta(flight.ids[named], told[named])
         else:
+            earlier = np.setdiff1d(flight.ids[~named], flight.ids[named])
+            earlier = earlier[earlier >= self.replay.space.first]
+            kept = self.replay.delta(earlier)
             self.sampler.update(flight.draw, known)
+            self.replay.set_delta(earlier, kept)  # what was told of these before may have been refreshed since
             flight.draw = None
         flight.norms = known
 

@@ -127,10 +127,22 @@ def layout(space: object, name: str) -> Layout:
     # A OneOf has `spaces` as a Tuple has, but its values are one of them.
     if isinstance(spaces, Sequence) and type(space).__name__ != "OneOf":
         return Branch(name, None, [layout(part, f"{name}[{i}]") for i, part in enumerate(spaces)])
-    shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
-    if shape is None or dtype is None or np.dtype(dtype).kind not in "biuf":
+    leaf = _leaf(name, getattr(space, "shape", None), getattr(space, "dtype", None))
+    if leaf is None:
         raise TypeError(
             f"The space of {name} must have values of one shape and dtype: Box, Discrete, MultiDiscrete, MultiBinary, "
             f"or Dict and Tuple of these. Got {space!r}: encode its values as one of them."
         )
-    return Leaf(name, tuple(int(size) for size in shape), np.dtype(dtype))
+    return leaf
+
+
+def _leaf(name: str, shape: Any, dtype: Any) -> Leaf | None:  # noqa: ANN401
+    """Give the leaf of this shape and dtype, if arrays of them can be made and saved."""
+    try:
+        sizes, kind = tuple(int(size) for size in shape), np.dtype(dtype)
+    except (TypeError, ValueError):
+        return None
+    if not kind.isnative:  # else it stays the very object that arrays have, which is quick to compare
+        kind = kind.newbyteorder("=")
+    good = dtype is not None and min(sizes, default=0) >= 0 and kind.kind in "biuf" and kind.itemsize <= 8
+    return Leaf(name, sizes, kind) if good else None

@@ -14,22 +14,24 @@ def as_numpy(values: Any) -> Any:  # noqa: ANN401
     return torch.as_tensor(values).detach().cpu().numpy()
 
 
-def as_errors(values: Any) -> FloatArray:  # noqa: ANN401
+def as_doubles(values: Any) -> FloatArray:  # noqa: ANN401
     """Give a tensor of any floating type, or a number, as an array of doubles."""
     return np.asarray(torch.as_tensor(values).detach().to("cpu", torch.float64).numpy())
 
 
 def as_slots(index: Any) -> IntArray:  # noqa: ANN401
     """Give an index, or a tensor of them, as slots in one dimension."""
-    slots = np.atleast_1d(as_numpy(index)).astype(np.int64)
+    slots = np.atleast_1d(as_numpy(index))
     if slots.ndim != 1:
         raise ValueError(f"MixtureSampler needs a storage of one dimension, got indices of shape {slots.shape}.")
-    return slots
+    if slots.size and slots.dtype.kind not in "iu":
+        raise TypeError(f"Indices must be whole numbers, got {slots.dtype}. Of a mask, take mask.nonzero().")
+    return np.asarray(slots, dtype=np.int64)
 
 
 def as_priorities(values: Any, m: int) -> FloatArray:  # noqa: ANN401
     """Give one priority for all of `m` slots, or one for each of them, as a vector."""
-    priority = as_errors(values)
+    priority = as_doubles(values)
     if priority.size not in (1, m):
         raise ValueError(f"priority must be one number per index: expected shape ({m},), got {priority.shape}.")
     return np.broadcast_to(priority.reshape(-1), (m,))

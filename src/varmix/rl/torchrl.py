@@ -29,7 +29,7 @@ try:
     from torchrl.data import TensorDictReplayBuffer
     from torchrl.data.replay_buffers.samplers import PrioritizedSampler
 
-    from varmix.rl.tensors import as_errors, as_numpy, as_priorities, as_slots, check_storage, mapped
+    from varmix.rl.tensors import as_doubles, as_numpy, as_priorities, as_slots, check_storage, mapped
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
         "varmix.rl.torchrl needs torch and torchrl, which are missing. Install them with: pip install 'varmix[torchrl]'"
@@ -43,13 +43,13 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
     """A TorchRL sampler whose priorities are a mixture of settings, learnt from the feedback.
 
     A sampled batch has `priority_weight`, the importance weights 1 / density (float32, not divided by their maximum:
-    their mean is one), and `receipt`, a number for every row that says which draw it is of.  Feedback with receipts,
-    through `MixtureReplayBuffer.update_tensordict_priority` or `update`, teaches the mixture and refreshes the
-    priorities.  It may come late, in any order, in parts or not at all:
+    their mean is one on average), and `receipt`, a number for every row that says which draw it is of.  Feedback with
+    receipts, through `MixtureReplayBuffer.update_tensordict_priority` or `update`, teaches the mixture and refreshes
+    the priorities.  It may come late, in any order, in parts or not at all:
 
     * in parts, it refreshes priorities at once and teaches when the last row is there;
     * a second time, it refreshes priorities only;
-    * after 4,096 further batches, or once the buffer was emptied, it is refused;
+    * after 4,096 further batches (or 262,144 rows of them), or once the buffer was emptied, it is refused;
     * of items that were overwritten since, it never touches their successors.
 
     `update_priority(index, priority)`, where no receipt is, refreshes the priorities of what is at these indices now
@@ -149,12 +149,14 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
         A row may have several TD errors, in further dimensions: the largest counts.
         """
         tickets = as_numpy(receipt)
-        errors = np.abs(as_errors(priority))
+        errors = np.abs(as_doubles(priority))
         if tickets.dtype != np.int64 or errors.shape[: tickets.ndim] != tickets.shape:
             raise ValueError(
                 f"update takes the receipts of a batch and a priority for each: got receipts {tickets.shape} of "
                 f"{tickets.dtype} and priorities {errors.shape}."
             )
+        if tickets.size == 0:
+            return
         rows = errors.reshape(tickets.size, -1).max(axis=1, initial=0.0)
         with self._lock:
             self._slots.update(tickets.reshape(-1), rows)
