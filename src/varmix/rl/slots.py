@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_vector, require
+from varmix.arrays import BoolArray, FloatArray, IntArray, State, as_atoms, as_vector, require
 from varmix.components.replay import Replay
+from varmix.draw import Draw
 from varmix.evidence import LARGEST_NORM
 from varmix.rl.inflight import NOT_YET, Flight, InFlight
 from varmix.sampler import Sampler
@@ -71,13 +72,20 @@ class SlotSampler:
         if flight.draw is None or known.min() < 0.0:
             self.replay.set_delta(flight.ids[named], told[named])
         else:
-            earlier = np.setdiff1d(flight.ids[~named], flight.ids[named])
-            earlier = earlier[earlier >= self.replay.space.first]
-            kept = self.replay.delta(earlier)
-            self.sampler.update(flight.draw, known)
-            self.replay.set_delta(earlier, kept)  # what was told of these before may have been refreshed since
+            self._complete(flight.draw, known, named)
             flight.draw = None
         flight.norms = known
+
+    def _complete(self, draw: Draw, norms: FloatArray, named: BoolArray) -> None:
+        """Teach the learner; of items that were told earlier, |delta| stays: it may have been refreshed since."""
+        if named.all():
+            self.sampler.update(draw, norms)
+            return
+        earlier = np.setdiff1d(draw.indices[~named], draw.indices[named])
+        earlier = earlier[earlier >= self.replay.space.first]
+        kept = self.replay.delta(earlier)
+        self.sampler.update(draw, norms)
+        self.replay.set_delta(earlier, kept)
 
     def refresh(self, slots: IntArray, delta: ArrayLike) -> None:
         """Tell |delta| of what is in these slots now; the learner hears nothing."""
