@@ -14,7 +14,7 @@ ifneq ($(wildcard ../shared/data),)
 export VARMIX_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: run test check bench format clean
+.PHONY: run test check bench docs format clean
 
 run: $(VENV)/.ready-run
 	$(BIN)/varmix reproduce --quick
@@ -32,12 +32,18 @@ check: $(VENV)/.ready-check
 bench: $(VENV)/.ready-bench
 	$(BIN)/varmix bench
 
+# Pages of the reference that are no longer asked for would be built again, hence anew.
+docs: $(VENV)/.ready-docs
+	rm -rf docs/api/generated
+	$(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 format: $(VENV)/.ready-check
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .cache results .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .cache docs/_build docs/api/generated results .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/.ready:
 	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(VENV); }
@@ -52,3 +58,4 @@ $(VENV)/.ready-run: EXTRAS := experiments,sklearn
 $(VENV)/.ready-test: EXTRAS := test
 $(VENV)/.ready-check: EXTRAS := check,test
 $(VENV)/.ready-bench: EXTRAS := experiments,torch,bench,sklearn
+$(VENV)/.ready-docs: EXTRAS := docs,sklearn

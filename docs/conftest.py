@@ -1,7 +1,8 @@
-"""Pages whose examples need more than varmix and its tests do are run where that is installed."""
+"""Pages whose examples need more than varmix and its tests do are run where that is installed; the site is no page."""
 
 from importlib.util import find_spec
 
 NEEDS = {"replay_agent.md": ("torch", "gymnasium"), "torchrl.md": ("torch", "torchrl")}
+SITE = ["conf.py", "_build", "api/generated"]
 
-collect_ignore = [page for page, modules in NEEDS.items() if not all(map(find_spec, modules))]
+collect_ignore = SITE + [page for page, modules in NEEDS.items() if not all(map(find_spec, modules))]

@@ -141,9 +141,9 @@ def stratified_sampling(
     """Strata with slots in proportion to size times deviation: Zhao and Zhang (2014).
 
     Stratum j gets the part `|C_j| v_j / sum |C| v` of a batch, where v_j is how much the gradients vary inside it;
-    without deviations, a part in proportion to its size.  The paper rounds the numbers of slots, and weights by |C_j|
-    / n over what came of it; here they are the exact numbers in expectation (and always, where they are whole) and
-    the weights those of the shares, so that small batches are unbiased too.
+    without deviations, a part in proportion to its size.  The paper rounds the numbers of slots, and weights by
+    `|C_j| / n` over what came of it; here they are the exact numbers in expectation (and always, where they are whole)
+    and the weights those of the shares, so that small batches are unbiased too.
 
     Parameters
     ----------

@@ -32,9 +32,9 @@ class Replay(Family):
     The buffer grows to `capacity` and then lets the newest take the place of the oldest.  Atoms are the numbers of the
     items in the order they came; where a ring stores them, item i is in row `i % capacity`.  A number is never given
     twice: what is told of an item that has left is counted in `overwritten` and touches nothing else.  `observe`, which
-    a sampler calls with its feedback, takes the norms for |delta|.
+    a sampler calls with its feedback, takes the norms for `|delta|`.
 
-    All settings share one table, where |delta| is kept to an eighth of an octave, from 1e-12 to 1e12 (what is beyond
+    All settings share one table, where `|delta|` is kept to an eighth of an octave, from 1e-12 to 1e12 (what is beyond
     counts as the nearest): within 4.5 % of what was told.  That rounded law is the one that is drawn from and the one
     that ratios are of, so weights are exact.  Inserting and telling take as many operations for any number of items,
     nothing drifts, and an item takes 15 to 17 bytes for any number of settings (from a hundred thousand items on;
@@ -122,7 +122,7 @@ class Replay(Family):
     def insert(self, count: int, delta: ArrayLike | None = None) -> IntArray:
         """Put in new items and give their numbers; the oldest make room.
 
-        Their |delta| is the largest that was ever told, so that each is likely to be drawn soon, or what is given.
+        Their `|delta|` is the largest that was ever told, so that each is likely to be drawn soon, or what is given.
         """
         count = as_count(count, "count")
         ring = self._rings[0]
@@ -147,12 +147,12 @@ class Replay(Family):
         return np.asarray(self._present(ids, "ids") % self._capacity)
 
     def delta(self, ids: ArrayLike) -> FloatArray:
-        """Give |delta| of items that are there, as it is kept."""
+        """Give `|delta|` of items that are there, as it is kept."""
         buckets = self._rings[0].lists.place[self.slots(ids), 0]
         return np.asarray(MAGNITUDES[buckets])
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
-        """Take the norms of a draw for |delta| of its items."""
+        """Take the norms of a draw for `|delta|` of its items."""
         buckets = np.empty(len(norms), dtype=np.int64)
         buckets_of(norms, buckets)
         self._rings[0].see(buckets)

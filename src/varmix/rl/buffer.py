@@ -26,7 +26,7 @@ LEARNER = BarrierNewton(eps=0.3)
 class ReplayBuffer:
     """The latest `capacity` transitions, and a sampler that learns which priorities serve the agent.
 
-    Prioritised replay draws transition i in proportion to (|delta_i| + epsilon)^alpha, of its latest TD error.  Here
+    Prioritised replay draws transition i in proportion to `(|delta_i| + epsilon)^alpha`, of its latest TD error.  Here
     all `settings` of (epsilon, alpha) are components of one mixture, with the uniform law beside them; the mixture goes
     to where the second moment of the weighted TD errors is least.  One thread may add while another samples.
 

@@ -28,7 +28,7 @@ class Custom:
     gradient
         gradient(theta, points) gives their gradients (m, dim).
     l2
-        Weight of the penalty l2/2 |theta|^2, which is not part of the losses.
+        Weight of the penalty `l2/2 |theta|^2`, which is not part of the losses.
     norms
         norms(theta, points) gives what the sampler is to learn from (m,), where that is not the gradients' length or
         there is a shorter way to it.  Only `sgd` and `adagrad` ask for it.

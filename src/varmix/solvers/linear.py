@@ -62,7 +62,7 @@ class Linear:
     loss
         "logistic", "hinge" or "squared" (half of the squared error).
     l2
-        Weight of the penalty l2/2 |theta|^2.
+        Weight of the penalty `l2/2 |theta|^2`.
     intercept
         Whether theta has one more entry, for a constant that is not penalised.
     costs

@@ -8,7 +8,7 @@ from varmix.arrays import FloatArray, IntArray
 
 
 class Problem(Protocol):
-    """Minimise F(theta) = mean_i loss_i(theta) + l2/2 |theta|^2.
+    """Minimise `F(theta) = mean_i loss_i(theta) + l2/2 |theta|^2`.
 
     Solvers ask for single points; `Linear` is the fast case, `Custom` makes one of any two functions.
     """
