@@ -53,7 +53,8 @@ def reproduce(
 @app.command()
 def bench(
     benchmarks: Annotated[
-        list[str] | None, typer.Argument(help="Which of core, bias, sets, estimators, kmeans, solvers; all if none.")
+        list[str] | None,
+        typer.Argument(help="Which of core, bias, sets, replay, estimators, kmeans, solvers; all if none."),
     ] = None,
     out: Annotated[
         Path | None,

@@ -16,6 +16,7 @@ from varmix.benchmarks.catalogue import Benchmark
 from varmix.benchmarks.peers import Peer
 from varmix.experiments import reproduce
 
+NAMES = catalogue.names()  # before tests replace them
 CHECKOUT = Path(__file__).parents[2]
 ABSENT = Peer("nobody", "no_such_module", "bench")
 
@@ -49,6 +50,12 @@ def call(*arguments):
         return ended.code
     finally:
         sys.argv = before
+
+
+def test_the_help_names_every_benchmark(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    assert call("bench", "--help") == 0
+    assert f"Which of {', '.join(NAMES)}; all if none." in capsys.readouterr().out
 
 
 def told(capsys, *arguments):

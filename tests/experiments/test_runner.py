@@ -6,7 +6,7 @@ from rich.console import Console
 from varmix.experiments.problems import Problem
 from varmix.experiments.records import Records
 from varmix.experiments.regret import DEFAULT
-from varmix.experiments.runner import Job, WorkerError, error_file, perform, versions
+from varmix.experiments.runner import Job, WorkerError, error_file, perform, spread, versions
 
 
 def job(seed=0, arm=DEFAULT, **changes):
@@ -29,6 +29,13 @@ def test_every_run_is_recorded_with_versions_and_times(tmp_path, console):
         assert record.wall_seconds > 0
         assert record.cpu_seconds > 0
         assert {"varmix", "numpy", "numba"} <= set(record.versions)
+
+
+def test_one_run_of_every_experiment_comes_first_and_the_rest_in_order():
+    jobs = [Job(name, {"seed": seed}, 1.0) for name in ("blobs", "kdpp", "regret") for seed in range(3)]
+    first, rest = spread(jobs)[:3], spread(jobs)[3:]
+    assert first == jobs[::3]
+    assert rest == [job for job in jobs if job not in first]
 
 
 def test_results_do_not_depend_on_the_number_of_processes(tmp_path, console):

@@ -58,7 +58,7 @@ def perform(jobs: Sequence[Job], out: Path, workers: int, console: Console) -> l
     with _bars(jobs, console) as (progress, bars), _pool(min(workers, len(jobs))) as pool:
         try:
             with _deaf():
-                futures: dict[Future[str | None], Job] = {pool.submit(_work, job, out): job for job in jobs}
+                futures: dict[Future[str | None], Job] = {pool.submit(_work, job, out): job for job in spread(jobs)}
             for future in as_completed(futures):
                 job = futures[future]
                 message = future.result()
@@ -68,6 +68,12 @@ def perform(jobs: Sequence[Job], out: Path, workers: int, console: Console) -> l
         except BrokenProcessPool:
             raise WorkerError("A worker process died, most often for want of memory") from None
     return failures
+
+
+def spread(jobs: Sequence[Job]) -> list[Job]:
+    """Put one run of every experiment first: else all workers would compile the same kernels at the same time."""
+    first = {job.experiment: number for number, job in reversed(list(enumerate(jobs)))}
+    return sorted(jobs, key=lambda job: jobs[first[job.experiment]] is not job)
 
 
 def error_file(out: Path, job: Job) -> Path:

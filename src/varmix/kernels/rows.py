@@ -7,7 +7,7 @@ import math
 from typing import NamedTuple
 
 from varmix.arrays import AnyArray, FloatArray, IntArray
-from varmix.kernels.jit import kernel
+from varmix.kernels.jit import kernel, part
 
 
 class Rows(NamedTuple):
@@ -19,7 +19,7 @@ class Rows(NamedTuple):
     indptr: AnyArray
 
 
-@kernel
+@part
 def dot(rows: Rows, i: int, v: FloatArray) -> float:
     """Give the inner product of row i with `v`, in four sums: strict addition of one would wait for itself."""
     a = b = c = e = 0.0
@@ -62,7 +62,7 @@ def fetch(rows: Rows, y: FloatArray, lengths: FloatArray, points: IntArray) -> f
     return total
 
 
-@kernel
+@part
 def add(rows: Rows, i: int, scale: float, v: FloatArray) -> None:
     """Add `scale` times row i to `v`."""
     if rows.indptr.shape[0]:

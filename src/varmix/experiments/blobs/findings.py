@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from varmix.experiments.blobs.data import BLOBS, MIDDLE, PLACES, make_blobs
-from varmix.experiments.blobs.protocol import AGAIN, AHEAD, ARMS, FIGURE_AT, LEVEL, MIXTURE, UNIFORM
+from varmix.experiments.blobs.protocol import AGAIN, AHEAD, ARMS, FIGURE_AT, LEVEL, MIXTURE, SHUFFLE, UNIFORM
 from varmix.experiments.findings import Claim, Evolution, Findings, Picture, Verdict
 from varmix.experiments.records import Record
 from varmix.experiments.statistics import mean, median, times_sooner
@@ -21,7 +21,7 @@ SAID = {
     MIXTURE: "VRM achieves a certain level of accuracy faster than uniform sampling (asked: 3.5 times, with 2.5 sure).",
     AHEAD: "The same when the compiled loop runs up to 25 draws ahead of the mixture.",
     "authors' ONS": "The same, with the paper's learner and the authors' settings (norms of at most one).",
-    "reshuffling": "Plain reshuffling against uniform draws with replacement.",
+    SHUFFLE: "Plain reshuffling against uniform draws with replacement.",
     AGAIN: "Uniform draws against themselves: how far chance alone goes.",
 }
 Arms = dict[str, list[Record]]
@@ -93,9 +93,9 @@ def _speed_up(arm: str, arms: Arms, settings: str) -> Claim:
     return Claim(
         SAID[arm],
         f"Accuracy {LEVEL} sustained {faster} times sooner than with uniform draws{missed}.{times}",
-        "measured" if arm in ("reshuffling", AGAIN, AHEAD) else verdict,
+        "measured" if arm in (SHUFFLE, AGAIN, AHEAD) else verdict,
         f"{settings}; median of {seeds} seeds",
-        arm in ("reshuffling", AGAIN, AHEAD),
+        arm in (SHUFFLE, AGAIN, AHEAD),
     )
 
 
