@@ -49,9 +49,10 @@ $(VENV)/.ready:
 	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(VENV); }
 	@touch $@
 
-# Every command installs only what it needs; a stamp is renewed when the project's requirements change.
+# Every command installs only what it needs; a stamp is renewed when the project's requirements change.  Python compiles
+# what is imported; compiling all that is installed would take as long again as installing it.
 $(VENV)/.ready-%: pyproject.toml | $(VENV)/.ready
-	$(PIP) install --editable '.[$(EXTRAS)]'
+	$(PIP) install --no-compile --editable '.[$(EXTRAS)]'
 	@touch $@
 
 $(VENV)/.ready-run: EXTRAS := experiments,sklearn
