@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python, pip and make:
-#   make run     the experiments of the paper in small, with a report, in three minutes at most
+#   make run     the experiments of the paper in small, with a report, in about three minutes
 #   make test    the whole test suite
 # Each sets up .venv on its first call and reuses it afterwards.
 
@@ -50,7 +50,7 @@ $(VENV)/.ready:
 	@touch $@
 
 # Every command installs only what it needs; a stamp is renewed when the project's requirements change.  Python compiles
-# what is imported; compiling all that is installed would take as long again as installing it.
+# what is imported; compiling all that is installed would take more than half as long as installing it.
 $(VENV)/.ready-%: pyproject.toml | $(VENV)/.ready
 	$(PIP) install --no-compile --editable '.[$(EXTRAS)]'
 	@touch $@

@@ -4,7 +4,7 @@ import pytest
 from varmix import Groups, uniform, vrm
 from varmix.experiments.blobs.data import MIDDLE, PLACES, make_blobs
 from varmix.experiments.blobs.findings import NAMES, findings
-from varmix.experiments.blobs.protocol import ARMS, ELSEWHERE, LEVEL, lasting, plan, run, sustained, train
+from varmix.experiments.blobs.protocol import ARMS, ELSEWHERE, LEVEL, SHUFFLE, lasting, plan, run, sustained, train
 from varmix.experiments.records import Record
 
 
@@ -72,6 +72,13 @@ def test_every_arm_runs_and_repeats_itself():
     assert {(c["place"], c["arm"]) for c in plan("full") if c["place"] != "row"} == {
         (place, arm) for place in PLACES if place != "row" for arm in ELSEWHERE
     }
+
+
+def test_reshuffling_is_the_same_whether_its_loop_runs_ahead_or_not():
+    data = make_blobs(600)
+    one, ahead = (train(data, ARMS[SHUFFLE](data, 3), epochs=2, ahead=ahead) for ahead in (1, None))
+    np.testing.assert_array_equal(one.run.theta, ahead.run.theta)
+    assert one.run.trace.losses == ahead.run.trace.losses
 
 
 def test_uniform_again_is_the_same_problem_with_other_draws():

@@ -6,7 +6,7 @@ from rich.console import Console
 from varmix.experiments.problems import Problem
 from varmix.experiments.records import Records
 from varmix.experiments.regret import DEFAULT
-from varmix.experiments.runner import Job, WorkerError, error_file, perform, spread, versions
+from varmix.experiments.runner import Job, WorkerError, error_file, one_of_each_first, perform, versions
 
 
 def job(seed=0, arm=DEFAULT, **changes):
@@ -33,7 +33,7 @@ def test_every_run_is_recorded_with_versions_and_times(tmp_path, console):
 
 def test_one_run_of_every_experiment_comes_first_and_the_rest_in_order():
     jobs = [Job(name, {"seed": seed}, 1.0) for name in ("blobs", "kdpp", "regret") for seed in range(3)]
-    first, rest = spread(jobs)[:3], spread(jobs)[3:]
+    first, rest = one_of_each_first(jobs)[:3], one_of_each_first(jobs)[3:]
     assert first == jobs[::3]
     assert rest == [job for job in jobs if job not in first]
 

@@ -58,7 +58,9 @@ def perform(jobs: Sequence[Job], out: Path, workers: int, console: Console) -> l
     with _bars(jobs, console) as (progress, bars), _pool(min(workers, len(jobs))) as pool:
         try:
             with _deaf():
-                futures: dict[Future[str | None], Job] = {pool.submit(_work, job, out): job for job in spread(jobs)}
+                futures: dict[Future[str | None], Job] = {
+                    pool.submit(_work, job, out): job for job in one_of_each_first(jobs)
+                }
             for future in as_completed(futures):
                 job = futures[future]
                 message = future.result()
@@ -70,10 +72,12 @@ def perform(jobs: Sequence[Job], out: Path, workers: int, console: Console) -> l
     return failures
 
 
-def spread(jobs: Sequence[Job]) -> list[Job]:
+def one_of_each_first(jobs: Sequence[Job]) -> list[Job]:
     """Put one run of every experiment first: else all workers would compile the same kernels at the same time."""
-    first = {job.experiment: number for number, job in reversed(list(enumerate(jobs)))}
-    return sorted(jobs, key=lambda job: jobs[first[job.experiment]] is not job)
+    first: dict[str, Job] = {}
+    for job in jobs:
+        first.setdefault(job.experiment, job)
+    return [*first.values(), *(job for job in jobs if job is not first[job.experiment])]
 
 
 def error_file(out: Path, job: Job) -> Path:
