@@ -20,14 +20,6 @@ NOTHING = (
 )
 
 
-@pytest.fixture
-def nothing(monkeypatch, tmp_path):
-    """No data set, neither in a folder nor in the cache."""
-    monkeypatch.setenv("VARMIX_DATA", str(tmp_path))
-    monkeypatch.setattr("varmix.datasets.store._cache", lambda: tmp_path / "cache")
-    return tmp_path
-
-
 def test_without_data_an_experiment_is_left_out_with_one_line_and_the_others_run(nothing):
     chosen, skipped = reproduce.choose(())
     able = [name for name in catalogue.names() if not catalogue.entry(name).missing]

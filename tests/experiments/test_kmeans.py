@@ -22,14 +22,6 @@ def record(config, result):
 
 
 @pytest.fixture
-def nothing(monkeypatch, tmp_path):
-    """No data set, neither in a folder nor in the cache."""
-    monkeypatch.setenv("VARMIX_DATA", str(tmp_path))
-    monkeypatch.setattr("varmix.datasets.store._cache", lambda: tmp_path / "cache")
-    return tmp_path
-
-
-@pytest.fixture
 def small(nothing, monkeypatch):
     """The generated points, 1,500 of them, and ten clusters."""
     monkeypatch.setitem(SETS, GENERATED, data.Points((1500, 4)))

@@ -158,16 +158,19 @@ def test_a_missing_extra_is_only_named_when_all_were_asked_for(monkeypatch):
     assert skipped[-1] == "later needs no_such_module: pip install 'varmix[rl]'"
 
 
-def test_every_experiment_of_the_catalogue_has_plans_that_json_can_hold():
+@pytest.mark.parametrize("data", ["at hand", "none"])
+def test_every_experiment_of_the_catalogue_has_plans_that_json_can_hold(request, data):
+    if data == "none":
+        request.getfixturevalue("nothing")
     for name in catalogue.names():
         if catalogue.entry(name).lacking is None:
             experiment = catalogue.experiment(name)
             assert experiment.name == name
-            for mode in ("quick", "full"):
-                plan = experiment.plan(mode)
+            runs = {mode: [*experiment.plan(mode), *experiment.then(mode, [])] for mode in ("quick", "full")}
+            for plan in runs.values():
                 assert len({json.dumps(config, sort_keys=True) for config in plan}) == len(plan)
                 assert all(experiment.seconds(config) > 0 for config in plan)
-            assert len(experiment.plan("quick")) < len(experiment.plan("full"))
+            assert len(runs["quick"]) < len(runs["full"])
 
 
 def test_findings_can_be_made_from_no_runs_at_all():

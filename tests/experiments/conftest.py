@@ -1,0 +1,11 @@
+"""Fixtures of several experiments."""
+
+import pytest
+
+
+@pytest.fixture
+def nothing(monkeypatch, tmp_path):
+    """No data set, neither in a folder nor in the cache."""
+    monkeypatch.setenv("VARMIX_DATA", str(tmp_path))
+    monkeypatch.setattr("varmix.datasets.store._cache", lambda: tmp_path / "cache")
+    return tmp_path
