@@ -1,22 +1,11 @@
 """Tensors, indices and storages of TorchRL, as the arrays and slots of a sampler."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 
 from varmix.arrays import FloatArray, IntArray
-
-
-def as_numpy(values: Any) -> Any:  # noqa: ANN401
-    """Give a tensor of any device, or a number, as an array."""
-    return torch.as_tensor(values).detach().cpu().numpy()
-
-
-def as_doubles(values: Any) -> FloatArray:  # noqa: ANN401
-    """Give a tensor of any floating type, or a number, as an array of doubles."""
-    return np.asarray(torch.as_tensor(values).detach().to("cpu", torch.float64).numpy())
+from varmix.torch.tensors import as_doubles, as_numpy
 
 
 def as_slots(index: Any) -> IntArray:  # noqa: ANN401
@@ -35,13 +24,6 @@ def as_priorities(values: Any, m: int) -> FloatArray:  # noqa: ANN401
     if priority.size not in (1, m):
         raise ValueError(f"priority must be one number per index: expected shape ({m},), got {priority.shape}.")
     return np.broadcast_to(priority.reshape(-1), (m,))
-
-
-def mapped(value: object, kind: type, function: Callable[[Any], object]) -> object:
-    """Give a nested state with the function applied to everything of this kind."""
-    if isinstance(value, dict):
-        return {key: mapped(part, kind, function) for key, part in value.items()}
-    return function(value) if isinstance(value, kind) else value
 
 
 def check_storage(storage: Any, capacity: int) -> None:  # noqa: ANN401

@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -29,7 +29,8 @@ try:
     from torchrl.data import TensorDictReplayBuffer
     from torchrl.data.replay_buffers.samplers import PrioritizedSampler
 
-    from varmix.rl.tensors import as_doubles, as_numpy, as_priorities, as_slots, check_storage, mapped
+    from varmix.rl.tensors import as_priorities, as_slots, check_storage
+    from varmix.torch.tensors import as_arrays, as_doubles, as_numpy, as_tensors
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
         "varmix.rl.torchrl needs torch and torchrl, which are missing. Install them with: pip install 'varmix[torchrl]'"
@@ -208,12 +209,12 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
     def state_dict(self) -> State:
         """Give all that is needed to go on with the same draws, receipts in flight included, as tensors and numbers."""
         with self._lock:
-            return cast(State, mapped(self._slots.state_dict(), np.ndarray, torch.from_numpy))
+            return as_tensors(self._slots.state_dict())
 
     def load_state_dict(self, state_dict: State) -> None:
         """Go on where the state was saved, or refuse it and stay as before."""
         with self._lock:
-            self._slots.load_state_dict(cast(State, mapped(state_dict, torch.Tensor, as_numpy)))
+            self._slots.load_state_dict(as_arrays(state_dict))
 
     def dumps(self, path: str | Path) -> None:
         """Write a checkpoint into the folder `path`, where TorchRL keeps a sampler's files."""
