@@ -60,6 +60,12 @@ ENTRIES = {
         "sklearn",
         ("california_housing", "adult", "kdd_bio", "chest_accel", "covtype_2v4", "kegg_undirected", "w8a"),
     ),
+    "mnist": Entry(
+        "Beyond the paper: neural networks on MNIST and other data, against reshuffling",
+        ("torch", "sklearn"),
+        "torch",
+        ("mnist",),
+    ),
 }
 
 

@@ -1,0 +1,109 @@
+"""The arms: one training loop, only where its batches come from differs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from varmix.arrays import FloatArray, IntArray
+from varmix.components import Groups
+from varmix.draw import Draw
+from varmix.estimators.auto import auto_labels
+from varmix.experiments.mnist.data import Split, split
+from varmix.experiments.mnist.tasks import AGAIN, BALANCED, CROSS, LABELS, LARGER, RESHUFFLING, STATIC, TASKS
+from varmix.presets import importance, uniform, vrm
+from varmix.sampler import Sampler
+
+LARGE = 4  # times the batch, for as many steps
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Where batches come from.
+
+    Attributes
+    ----------
+    sampler
+        What draws.
+    weigh
+        From a receipt to the factors of its points in the loss.
+    times
+        How much larger its batches are.
+    adapts
+        Whether it is given feedback.
+    refreshed
+        Whether groups are cut anew after every epoch.
+    shift
+        What is added to the outputs when the network is used: the logarithms of the classes' shares, where it was
+        trained as if all classes were equally common.
+    """
+
+    sampler: Sampler
+    weigh: Callable[[Draw], FloatArray]
+    times: int = 1
+    adapts: bool = False
+    refreshed: bool = False
+    shift: FloatArray | None = None
+
+
+def arm(name: str, task: str, seed: int) -> Arm:
+    """Give an arm of a task."""
+    return ARMS[name](split(TASKS[task].data), task, seed)
+
+
+def _reshuffling(data: Split, task: str, seed: int, times: int = 1) -> Arm:
+    """Shuffle once a pass; where points have costs, these are factors in the loss, as usual."""
+    sampler, costs = uniform(len(data.y), replacement=False, rng=seed), data.costs
+    return Arm(sampler, (lambda draw: draw.weights) if costs is None else lambda draw: costs[draw.indices], times)
+
+
+def _labels(data: Split, task: str, seed: int) -> Arm:
+    groups = Groups(data.groups, replacement=False, target=data.costs)
+    return Arm(vrm(groups, rng=seed), lambda draw: draw.weights, adapts=True)
+
+
+def _cross(data: Split, task: str, seed: int) -> Arm:
+    groups = Groups(fine(task), replacement=False, target=data.costs, refresh="cross")
+    return Arm(vrm(groups, rng=seed), lambda draw: draw.weights, adapts=True, refreshed=True)
+
+
+@lru_cache(maxsize=2)
+def fine(task: str) -> IntArray:
+    """Give the groups of `varmix.auto`: class or target, and length; words have no length and keep their own."""
+    data = split(TASKS[task].data)
+    if TASKS[task].network == "words":
+        return data.groups
+    lengths = np.sqrt(np.einsum("ij,ij->i", data.X, data.X, dtype=np.float64))
+    # Only lengths matter, so a column of them does in place of all pixels.
+    return auto_labels(lengths[:, None], data.y, task="classification" if data.classes else "regression")
+
+
+def _balanced(data: Split, task: str, seed: int) -> Arm:
+    """Draw all classes equally often, unweighted, as `WeightedRandomSampler` is used; then put the shares right.
+
+    Where the loss is balanced itself there is nothing to put right.
+    """
+    counts = np.bincount(data.y)
+    shift = np.log(counts / len(data.y)) if data.costs is None else None
+    return Arm(importance(1.0 / counts[data.y], smoothing=0.0, rng=seed), _ones, shift=shift)
+
+
+def _static(data: Split, task: str, seed: int) -> Arm:
+    """Draw all classes equally often, with importance weights: unbiased, and never adapted."""
+    return Arm(importance(1.0 / np.bincount(data.y)[data.y], smoothing=0.0, rng=seed), lambda draw: draw.weights)
+
+
+def _ones(draw: Draw) -> FloatArray:
+    return np.ones(len(draw))
+
+
+ARMS: dict[str, Callable[[Split, str, int], Arm]] = {
+    RESHUFFLING: _reshuffling,
+    AGAIN: _reshuffling,
+    LARGER: lambda data, task, seed: _reshuffling(data, task, seed, LARGE),
+    LABELS: _labels,
+    CROSS: _cross,
+    BALANCED: _balanced,
+    STATIC: _static,
+}

@@ -1,0 +1,145 @@
+"""The data of the tasks: points to learn from, and held-out ones."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from varmix import datasets
+from varmix.arrays import AnyArray, FloatArray, IntArray
+from varmix.experiments.mnist.words import words
+
+TRAINING = 60_000  # images of MNIST; the last 10,000 are held out
+KEPT = 0.05  # of the classes 0 to 4, where MNIST is imbalanced
+TAIL = 0.01  # the rarest class of the long tail beside the commonest
+HELD_OUT = 0.2  # of data that come in one piece
+# Three laboratories: two careful ones, and one whose measurements of a tenth of the points are off by three deviations.
+NOISE, SHARES = (0.1, 0.3, 3.0), (0.45, 0.45, 0.1)
+
+
+class Split(NamedTuple):
+    """Points to learn from, and held-out ones.
+
+    Targets are classes (whole numbers) or numbers to be predicted.  Groups are what is known beforehand: classes,
+    sources, or how common a word is.  Costs are the factors of single points in the loss, one on average; None is one.
+    """
+
+    X: AnyArray
+    y: AnyArray
+    groups: IntArray
+    held_X: AnyArray
+    held_y: AnyArray
+    costs: FloatArray | None = None
+    held_costs: FloatArray | None = None
+
+    @property
+    def classes(self) -> int:
+        """The number of classes; 0 if numbers are to be predicted."""
+        return int(self.y.max()) + 1 if self.y.dtype.kind == "i" else 0
+
+
+@lru_cache(maxsize=1)
+def split(name: str) -> Split:
+    """Give the data of a task."""
+    return SPLITS[name]()
+
+
+def _images(count: int = TRAINING) -> Split:
+    """MNIST, or its first images, standardised as a whole."""
+    data = datasets.load("mnist", fetch=False)
+    X = ((np.asarray(data.X, dtype=np.float32) / 255) - np.float32(0.1307)) / np.float32(0.3081)
+    y = np.asarray(data.y).astype(np.int64)
+    return Split(X[:count], y[:count], y[:count], X[TRAINING:], y[TRAINING:])
+
+
+def _kept(whole: Split, shares: FloatArray) -> Split:
+    """Keep a share of the points of every class."""
+    rng = np.random.default_rng(1)
+    members = [rng.permutation(np.flatnonzero(whole.y == label)) for label in range(len(shares))]
+    rows = np.sort(np.concatenate([m[: max(round(s * len(m)), 1)] for m, s in zip(members, shares, strict=True)]))
+    return whole._replace(X=whole.X[rows], y=whole.y[rows], groups=whole.y[rows])
+
+
+def _imbalanced(count: int = TRAINING) -> Split:
+    """Few images of the classes 0 to 4; held-out images weigh as their classes do among those to learn from."""
+    kept = _kept(_images(count), np.where(np.arange(10) < 5, KEPT, 1.0))
+    mine, theirs = (np.bincount(y, minlength=10) / len(y) for y in (kept.y, kept.held_y))
+    return kept._replace(held_costs=(mine / theirs)[kept.held_y])
+
+
+def _long_tail() -> Split:
+    """Every class 0.6 as common as the one before; in the loss all classes weigh the same, held out too."""
+    kept = _kept(_images(), TAIL ** (np.arange(10) / 9))
+    return kept._replace(costs=_even(kept.y), held_costs=_even(kept.held_y))
+
+
+def _even(y: IntArray) -> FloatArray:
+    counts = np.bincount(y)
+    return np.asarray(len(y) / len(counts) / counts[y])
+
+
+def _rare(name: str) -> Split:
+    """One class of a hundred points against the other."""
+    data = datasets.load(name, fetch=False)
+    y = np.asarray(data.y).astype(np.int64)
+    return _cut(_standard(data.X), y, y)
+
+
+def _regression(name: str) -> Split:
+    data = datasets.load(name, fetch=False)
+    y = _standard(np.asarray(data.y)[:, None])[:, 0]
+    return _cut(_standard(data.X), y, np.zeros(len(y), dtype=np.int64))
+
+
+def _kegg() -> Split:
+    """Targets with heavy tails; groups by how far they are from the median, in three bins of a half, a quarter, ..."""
+    whole = _regression("kegg_undirected")
+    far = np.abs(whole.y - np.median(whole.y))
+    return whole._replace(groups=np.searchsorted(np.quantile(far, [0.5, 0.75]), far).astype(np.int64))
+
+
+def _sources() -> Split:
+    """House values as three laboratories report them; the held-out ones are without that noise."""
+    whole, rng = _regression("california_housing"), np.random.default_rng(7)
+    source = rng.choice(len(NOISE), p=SHARES, size=len(whole.y))
+    noisy = whole.y + rng.normal(size=len(whole.y)) * np.asarray(NOISE)[source]
+    return whole._replace(y=noisy.astype(np.float32), groups=source)
+
+
+def _words() -> Split:
+    """Words after six others; groups by how common the word to be told is, in steps of four.
+
+    Every tenth stretch of the text is held out.
+    """
+    X, y = words()
+    held = np.arange(len(y)) * 50 // len(y) % 10 == 9
+    counts = np.bincount(y[~held], minlength=int(y.max()) + 1)[y[~held]]
+    return Split(X[~held], y[~held], (np.log2(counts) // 2).astype(np.int64), X[held], y[held])
+
+
+def _cut(X: FloatArray, y: AnyArray, groups: IntArray) -> Split:
+    order = np.random.default_rng(12345).permutation(len(y))
+    held, rest = np.split(order, [int(HELD_OUT * len(y))])
+    return Split(X[rest], y[rest], groups[rest], X[held], y[held])
+
+
+def _standard(X: AnyArray) -> FloatArray:
+    X = np.asarray(X, dtype=np.float64)
+    deviation = X.std(axis=0)
+    scaled = (X - X.mean(axis=0))[:, deviation > 0] / deviation[deviation > 0]
+    return np.asarray(scaled, dtype=np.float32)
+
+
+SPLITS: dict[str, Callable[[], Split]] = {
+    "mnist": _images,
+    "mnist, imbalanced": _imbalanced,
+    "mnist, first 8,000": lambda: _images(8_000),
+    "mnist, imbalanced, of the first 16,000": lambda: _imbalanced(16_000),
+    "covtype": lambda: _rare("covtype_2v4"),
+    "kdd_bio": lambda: _rare("kdd_bio"),
+    "long tail": _long_tail,
+    "sources": _sources,
+    "kegg": _kegg,
+    "words": _words,
+}

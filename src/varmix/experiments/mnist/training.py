@@ -1,0 +1,94 @@
+"""A network in training: batches from an arm, a step on each, and feedback for the sampler."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from varmix.arrays import FloatArray
+from varmix.draw import Draw
+from varmix.experiments.mnist.arms import Arm, arm
+from varmix.experiments.mnist.data import split
+from varmix.experiments.mnist.networks import losses, network, norms
+from varmix.experiments.mnist.tasks import AGAIN, TASKS, Task
+from varmix.meter import GainMeter
+
+MOMENTUM = 0.9
+EVERY = 5  # of so many steps, two in a row give their gradients to the meter: all of them would cost too much
+OTHER_SEEDS = 1_000_000
+
+
+class Diverged(Exception):  # noqa: N818 - no error, but what comes of a step that is too long
+    """The loss is not a number any more."""
+
+
+class Training:
+    """One network in training, by the steps of one arm, whose length decays linearly to zero."""
+
+    def __init__(self, task: str, name: str, step: float, seed: int, epochs: float) -> None:
+        torch.set_num_threads(1)
+        seed += OTHER_SEEDS if name == AGAIN else 0
+        torch.manual_seed(seed)
+        self.task, self.data, self.arm = TASKS[task], split(TASKS[task].data), arm(name, task, seed)
+        self.network = network(self.task.network, self.data)
+        self._parameters = list(self.network.parameters())
+        self._optimiser, self._longest = _optimiser(self.task, self._parameters, step), step
+        self._epoch = -(-len(self.data.y) // self.task.batch)
+        self.steps, self.done = round(epochs * self._epoch), 0
+
+    @property
+    def evaluations(self) -> int:
+        """Gradients of single points computed so far."""
+        return self.done * self.task.batch * self.arm.times
+
+    def go_on(self, steps: int, *, metered: bool) -> GainMeter:
+        """Make some steps; give the meter that has seen them, if it was to."""
+        meter = GainMeter(reshuffled=True)
+        for draw, X, y in batches(self.arm, self.data.X, self.data.y, self.task.batch, steps):
+            sizes = self._learn(X, y, self.arm.weigh(draw))
+            if metered:
+                meter.update(draw, sizes, gradient=self._gradient() if self.done % EVERY < 2 else None)
+            if self.arm.adapts:
+                self.arm.sampler.update(draw, sizes)
+            self.done += 1
+            if self.arm.refreshed and self.done % self._epoch == 0:
+                self.arm.sampler.end_epoch()
+        return meter
+
+    def _learn(self, X: Tensor, y: Tensor, weights: FloatArray) -> FloatArray:
+        """Make a step, and give the norms of the batch."""
+        sizes = self._differentiate(X, y, weights)
+        for group in self._optimiser.param_groups:
+            group["lr"] = self._longest * (1.0 - self.done / self.steps)
+        self._optimiser.step()
+        return sizes
+
+    def _differentiate(self, X: Tensor, y: Tensor, weights: FloatArray) -> FloatArray:
+        """Compute the gradient of a batch's mean loss, and give the norms of its points."""
+        said = self.network(X)
+        self._optimiser.zero_grad()
+        (losses(said, y) * torch.from_numpy(weights).float()).mean().backward()
+        sizes = np.asarray(norms(said, y).double().numpy())
+        if not np.isfinite(sizes).all():
+            raise Diverged
+        return sizes
+
+    def _gradient(self) -> FloatArray:
+        return np.asarray(torch.cat([p.grad.ravel() for p in self._parameters]).double().numpy())
+
+
+def batches(arm: Arm, X: FloatArray, y: FloatArray, size: int, count: int) -> Iterator[tuple[Draw, Tensor, Tensor]]:
+    """Give some batches of an arm with their receipts."""
+    rows, targets = torch.from_numpy(X), torch.from_numpy(y)
+    for _ in range(count):
+        draw = arm.sampler.draw(size * arm.times)
+        chosen = torch.from_numpy(draw.indices.copy())
+        yield draw, rows[chosen], targets[chosen]
+
+
+def _optimiser(task: Task, parameters: list[nn.Parameter], step: float) -> torch.optim.Optimizer:
+    """Give the optimiser; fused, because with small networks its own work would take a third of the time."""
+    if task.optimiser == "Adam":
+        return torch.optim.Adam(parameters, lr=step, fused=True)
+    return torch.optim.SGD(parameters, lr=step, momentum=MOMENTUM, fused=True)
