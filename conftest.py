@@ -7,6 +7,10 @@ from importlib.util import find_spec
 os.environ.setdefault("RL_LOGGING_LEVEL", "WARNING")
 
 AGENT = [f"src/varmix/experiments/cartpole/{name}.py" for name in ("census", "course", "dqn", "network", "runs")]
-NEEDS = {"torchrl": ["src/varmix/rl/tensors.py", "src/varmix/rl/torchrl.py"], "torch": [*AGENT, "src/varmix/torch"]}
+NETWORKS = [f"src/varmix/experiments/mnist/{name}.py" for name in ("looks", "networks", "runs", "training")]
+NEEDS = {
+    "torchrl": ["src/varmix/rl/tensors.py", "src/varmix/rl/torchrl.py"],
+    "torch": [*AGENT, *NETWORKS, "src/varmix/torch"],
+}
 
 collect_ignore = [path for module, paths in NEEDS.items() if find_spec(module) is None for path in paths]

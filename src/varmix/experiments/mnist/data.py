@@ -18,20 +18,28 @@ HELD_OUT = 0.2  # of data that come in one piece
 NOISE, SHARES = (0.1, 0.3, 3.0), (0.45, 0.45, 0.1)
 
 
+class Sample(NamedTuple):
+    """Points with their targets: classes (whole numbers), or numbers to be predicted.
+
+    Costs are the factors of single points in the loss, one on average; None is one.
+    """
+
+    X: AnyArray
+    y: AnyArray
+    costs: FloatArray | None = None
+
+
 class Split(NamedTuple):
     """Points to learn from, and held-out ones.
 
-    Targets are classes (whole numbers) or numbers to be predicted.  Groups are what is known beforehand: classes,
-    sources, or how common a word is.  Costs are the factors of single points in the loss, one on average; None is one.
+    Groups are what is known beforehand of those to learn from: classes, sources, or how common a word is.
     """
 
     X: AnyArray
     y: AnyArray
     groups: IntArray
-    held_X: AnyArray
-    held_y: AnyArray
+    held: Sample
     costs: FloatArray | None = None
-    held_costs: FloatArray | None = None
 
     @property
     def classes(self) -> int:
@@ -50,7 +58,7 @@ def _images(count: int = TRAINING) -> Split:
     data = datasets.load("mnist", fetch=False)
     X = ((np.asarray(data.X, dtype=np.float32) / 255) - np.float32(0.1307)) / np.float32(0.3081)
     y = np.asarray(data.y).astype(np.int64)
-    return Split(X[:count], y[:count], y[:count], X[TRAINING:], y[TRAINING:])
+    return Split(X[:count], y[:count], y[:count], Sample(X[TRAINING:], y[TRAINING:]))
 
 
 def _kept(whole: Split, shares: FloatArray) -> Split:
@@ -64,14 +72,14 @@ def _kept(whole: Split, shares: FloatArray) -> Split:
 def _imbalanced(count: int = TRAINING) -> Split:
     """Few images of the classes 0 to 4; held-out images weigh as their classes do among those to learn from."""
     kept = _kept(_images(count), np.where(np.arange(10) < 5, KEPT, 1.0))
-    mine, theirs = (np.bincount(y, minlength=10) / len(y) for y in (kept.y, kept.held_y))
-    return kept._replace(held_costs=(mine / theirs)[kept.held_y])
+    mine, theirs = (np.bincount(y, minlength=10) / len(y) for y in (kept.y, kept.held.y))
+    return kept._replace(held=kept.held._replace(costs=(mine / theirs)[kept.held.y]))
 
 
 def _long_tail() -> Split:
     """Every class 0.6 as common as the one before; in the loss all classes weigh the same, held out too."""
     kept = _kept(_images(), TAIL ** (np.arange(10) / 9))
-    return kept._replace(costs=_even(kept.y), held_costs=_even(kept.held_y))
+    return kept._replace(costs=_even(kept.y), held=kept.held._replace(costs=_even(kept.held.y)))
 
 
 def _even(y: IntArray) -> FloatArray:
@@ -115,13 +123,13 @@ def _words() -> Split:
     X, y = words()
     held = np.arange(len(y)) * 50 // len(y) % 10 == 9
     counts = np.bincount(y[~held], minlength=int(y.max()) + 1)[y[~held]]
-    return Split(X[~held], y[~held], (np.log2(counts) // 2).astype(np.int64), X[held], y[held])
+    return Split(X[~held], y[~held], (np.log2(counts) // 2).astype(np.int64), Sample(X[held], y[held]))
 
 
 def _cut(X: FloatArray, y: AnyArray, groups: IntArray) -> Split:
     order = np.random.default_rng(12345).permutation(len(y))
     held, rest = np.split(order, [int(HELD_OUT * len(y))])
-    return Split(X[rest], y[rest], groups[rest], X[held], y[held])
+    return Split(X[rest], y[rest], groups[rest], Sample(X[held], y[held]))
 
 
 def _standard(X: AnyArray) -> FloatArray:

@@ -7,13 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from varmix.arrays import FloatArray, IntArray
-from varmix.experiments.mnist.data import Split
+from varmix.experiments.mnist.data import Sample, Split
 from varmix.experiments.mnist.networks import losses
 from varmix.meter import GainMeter
 
 ROWS = 1024  # that go through the network at once
 MOST = 5_000  # training points that a look on the way is made at
-CHOOSING, REPORTING = slice(0, None, 2), slice(1, None, 2)  # halves of the held-out points
+CHOOSING, REPORTING = (
+    slice(0, None, 2),
+    slice(1, None, 2),
+)  # halves of the held-out points, for steps to be chosen by and for the reports
 
 
 class Points(NamedTuple):
@@ -27,20 +30,10 @@ class Points(NamedTuple):
         return Points(self.X[rows], self.y[rows], self.costs[rows])
 
 
-def points(X: FloatArray, y: FloatArray, costs: FloatArray | None) -> Points:
+def points(sample: Sample | Split) -> Points:
     """Give points as tensors."""
-    factors = np.ones(len(y)) if costs is None else costs
-    return Points(torch.from_numpy(X), torch.from_numpy(y), torch.from_numpy(factors))
-
-
-def training(split: Split) -> Points:
-    """Give the points to learn from."""
-    return points(split.X, split.y, split.costs)
-
-
-def held_out(split: Split) -> Points:
-    """Give the held-out points; every other one is for choosing steps, and the rest for what is reported."""
-    return points(split.held_X, split.held_y, split.held_costs)
+    costs = np.ones(len(sample.y)) if sample.costs is None else sample.costs
+    return Points(torch.from_numpy(sample.X), torch.from_numpy(sample.y), torch.from_numpy(costs))
 
 
 def outputs(network: nn.Module, where: Points, shift: FloatArray | None = None) -> Tensor:

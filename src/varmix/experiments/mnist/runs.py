@@ -34,7 +34,7 @@ def _end(config: Config, exponent: float, seed: int) -> float:
         training.go_on(training.steps, metered=False)
     except Diverged:
         return math.inf
-    return _loss(training, looks.held_out(training.data)[CHOOSING])
+    return _loss(training, looks.points(training.data.held)[CHOOSING])
 
 
 def _training(config: Config, exponent: float, seed: int) -> Training:
@@ -61,10 +61,10 @@ def test(config: Config) -> Result:
 
 def _last(training: Training) -> Result:
     """Give what a finished network comes to, on all training points and on the half that is reported."""
-    held = looks.held_out(training.data)[REPORTING]
+    held = looks.points(training.data.held)[REPORTING]
     said = looks.outputs(training.network, held, training.arm.shift)
     return {
-        "train": _finite(_loss(training, looks.training(training.data))),
+        "train": _finite(_loss(training, looks.points(training.data))),
         "test": _finite(looks.mean_loss(said, held)),
         "accuracy": looks.accuracy(said, held),
         "precision": looks.precision(said, held),
@@ -79,10 +79,10 @@ class Looks:
 
     def look(self, training: Training, meter: GainMeter) -> None:
         """Look at the network between two stretches."""
-        some = looks.training(training.data)
+        some = looks.points(training.data)
         if len(some.y) > MOST:  # the same ones every time
             some = some[np.random.default_rng(0).choice(len(some.y), MOST, replace=False)]
-        held = looks.held_out(training.data)[REPORTING]
+        held = looks.points(training.data.held)[REPORTING]
         losses = _loss(training, some), _loss(training, held)
         values = *losses, meter.gain.value, looks.signal(meter)
         for name, value in zip(self.lists, (training.evaluations, *values), strict=True):

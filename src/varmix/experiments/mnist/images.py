@@ -1,0 +1,126 @@
+"""What is said of MNIST: no loss, little gain, and why."""
+
+from collections.abc import Sequence
+
+from varmix.experiments.findings import Claim, Verdict
+from varmix.experiments.mnist.table import ENOUGH, Table, What
+from varmix.experiments.mnist.tasks import BASELINES, LARGER, MIXTURES, MNIST
+from varmix.experiments.mnist.wording import listing, number, settings, text
+from varmix.meter import QUIET, Interval
+
+LIMIT = 1.1  # upper bound of a ratio of losses that counts as not worse
+MATTERS = 0.9  # a ratio of losses from which on nobody would care
+
+
+def claims(table: Table) -> list[Claim]:
+    """Give the claims about MNIST, as far as there are runs."""
+    tasks = [name for name in MNIST if name in table.tasks]
+    if not tasks:
+        return []
+    found = [_not_worse(table, tasks), _training(table, tasks), _sooner(table, tasks)]
+    if any(table.seeds(task, LARGER) for task in tasks):
+        found.append(_larger(table, tasks))
+    found.append(_noise(table, tasks))
+    return [claim for claim in found if claim.measured]
+
+
+def _beside(table: Table, tasks: Sequence[str], what: What) -> dict[tuple[str, str], Interval]:
+    found = {(task, arm): table.relative(task, arm, what) for task in tasks for arm in MIXTURES}
+    return {pair: interval for pair, interval in found.items() if interval is not None}
+
+
+def _by_task(entries: dict[tuple[str, str], Interval]) -> str:
+    rows: dict[str, list[str]] = {}
+    for (task, arm), interval in entries.items():
+        rows.setdefault(task, []).append(f"{arm} {text(interval)}")
+    return listing({task: ", ".join(said) for task, said in rows.items()})
+
+
+def _enough(table: Table) -> bool:
+    return all(table.seeds(task, arm) >= ENOUGH for task in MNIST for arm in (*BASELINES, *MIXTURES))
+
+
+def _not_worse(table: Table, tasks: Sequence[str]) -> Claim:
+    found = _beside(table, tasks, "test")
+    fine = [pair for pair, interval in found.items() if interval.high <= LIMIT]
+    worse = [pair for pair, interval in found.items() if interval.low > 1]
+    verdict: Verdict = "holds" if len(fine) == len(found) else "holds in part" if fine else "does not hold"
+    return Claim(
+        f"On MNIST, balanced or not, with SGD and with Adam, the mixtures are not worse than reshuffling: held-out "
+        f"loss at most {LIMIT} times its own, upper bounds.",
+        f"{len(fine)} of {len(found)} upper bounds are; worse for sure: "
+        f"{', '.join(f'{arm} ({task})' for task, arm in worse) or 'none'}. {_by_task(found)}."
+        if found
+        else "",
+        verdict if _enough(table) else "too few runs",
+        settings(table, tasks, MIXTURES),
+        beyond=True,
+    )
+
+
+def _training(table: Table, tasks: Sequence[str]) -> Claim:
+    found = _beside(table, tasks, "train")
+    return Claim(
+        "Training loss of the same runs beside that of reshuffling.",
+        f"{_by_task(found)}." if found else "",
+        "measured",
+        settings(table, tasks, MIXTURES),
+        beyond=True,
+    )
+
+
+def _sooner(table: Table, tasks: Sequence[str]) -> Claim:
+    found = {(task, arm): table.sooner(task, arm) for task in tasks for arm in MIXTURES}
+    rows: dict[str, list[str]] = {}
+    for (task, arm), interval in found.items():
+        if interval is not None:
+            rows.setdefault(task, []).append(f"{arm} gain {table.gain(task, arm):.3g}, {text(interval)} times")
+    return Claim(
+        "The gain over the last three fifths of a run, and how many times fewer gradients reach the training loss that "
+        "reshuffling ends with (0: never).",
+        f"{listing({task: '; '.join(said) for task, said in rows.items()})}." if rows else "",
+        "measured",
+        f"{settings(table, tasks, MIXTURES)}; within a run, median over seeds",
+        beyond=True,
+    )
+
+
+def _larger(table: Table, tasks: Sequence[str]) -> Claim:
+    """Less noise by brute force: what it cannot do, no sampling can."""
+    held = {task: table.relative(task, LARGER, "test") for task in tasks}
+    train = {task: table.relative(task, LARGER, "train") for task in tasks}
+    sure = [interval for interval in held.values() if interval is not None]
+    verdict: Verdict = "holds in part"
+    if all(interval.low >= MATTERS for interval in sure):
+        verdict = "holds"
+    elif all(interval.high < MATTERS for interval in sure):
+        verdict = "does not hold"
+    said = {
+        task: f"held-out {text(held[task])}, training {text(train[task])}, where reshuffling's held-out loss is "
+        f"{table.gap(task):.2g} times its training loss"
+        for task in tasks
+        if held[task] is not None
+    }
+    return Claim(
+        "On MNIST noise is not what limits the held-out loss: batches of four times the size, for as many steps, do "
+        "not lower it by a tenth.",
+        f"{listing(said)}.",
+        verdict if min(table.seeds(task, LARGER) for task in said) >= ENOUGH else "too few runs",
+        f"{settings(table, tasks, (LARGER,))}; four times as many gradients",
+        beyond=True,
+    )
+
+
+def _noise(table: Table, tasks: Sequence[str]) -> Claim:
+    found = {task: table.noise(task, *BASELINES) for task in tasks}
+    quiet = [task for task, noise in found.items() if noise and noise[-1] < QUIET]
+    verdict: Verdict = "holds" if len(quiet) == len(tasks) else "holds in part" if quiet else "does not hold"
+    said = {task: f"{number(noise[0])} and {number(noise[-1])}" for task, noise in found.items() if noise}
+    return Claim(
+        f"The noise check alone tells why: on MNIST the noise of a batch is below {QUIET} of the squared gradient, "
+        "where the meter says that less of it hardly shows.",
+        f"In the first and in the last fifth of reshuffling's runs: {listing(said)}.",
+        verdict if _enough(table) else "too few runs",
+        f"{settings(table, tasks, BASELINES)}; pairs of successive steps, two of five",
+        beyond=True,
+    )

@@ -1,0 +1,121 @@
+"""What the runs came to, beside reshuffling."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from varmix.arrays import FloatArray
+from varmix.experiments.mnist.protocol import Key, key
+from varmix.experiments.mnist.tasks import AGAIN, BASELINES, RESHUFFLING, TASKS
+from varmix.experiments.records import Record, Result
+from varmix.experiments.statistics import geometric_mean, ratio, times_sooner
+from varmix.meter import Interval
+
+ENOUGH = 5  # seeds, below which nothing is judged
+What = Literal["train", "test"]
+
+
+class Table:
+    """The test runs by task, arm and epochs.
+
+    The baseline is pooled: two independent arms of reshuffling, so that no arm is compared with one lucky set of runs.
+    """
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._runs: dict[Key, list[Result]] = {}
+        for record in records:
+            if record.config["part"] == "test":
+                self._runs.setdefault(key(record.config), []).append(record.result)
+        self.tasks = [name for name in TASKS if any(task == name for task, *_ in self._runs)]
+        self._longest = {name: max(e for task, _, e in self._runs if task == name) for name in self.tasks}
+
+    def arms(self, task: str) -> list[str]:
+        """Give the arms of a task that have runs of full length."""
+        return [arm for arm in TASKS[task].arms if self.runs(task, arm)]
+
+    def runs(self, task: str, *arms: str, half: bool = False) -> list[Result]:
+        """Give the runs of these arms together, of full length unless told."""
+        epochs = self._longest.get(task, 0.0) / (2 if half else 1)
+        return [result for arm in arms for result in self._runs.get((task, arm, epochs), [])]
+
+    def ends(self, task: str, *arms: str, what: What, half: bool = False) -> list[float]:
+        """Give the final losses of these arms; what diverged is infinite."""
+        found = [result[what] for result in self.runs(task, *arms, half=half)]
+        return [math.inf if end is None else float(end) for end in found]
+
+    def relative(
+        self, task: str, arm: str, what: What, *, beside: Sequence[str] = BASELINES, half: bool = False
+    ) -> Interval | None:
+        """Give the final loss beside that of reshuffling or of others; None where there is nothing to compare."""
+        others = (RESHUFFLING,) if arm == AGAIN else beside
+        mine, theirs = self.ends(task, arm, what=what, half=half), self.ends(task, *others, what=what)
+        return ratio(mine, theirs) if mine and theirs else None
+
+    def seeds(self, task: str, arm: str) -> int:
+        """Give how many runs of full length an arm has."""
+        return len(self.runs(task, arm))
+
+    def missed(self, task: str, arm: str) -> Interval | None:
+        """Give 1 - average precision beside reshuffling's: how much of the rare class is not found, or wrongly."""
+        mine, theirs = (
+            [1.0 - result["precision"] for result in self.runs(task, *arms) if result["precision"] is not None]
+            for arms in ((arm,), BASELINES)
+        )
+        return ratio(mine, theirs) if mine and theirs else None
+
+    def gap(self, task: str) -> float | None:
+        """Give reshuffling's held-out loss over its training loss."""
+        held, train = (self.ends(task, *BASELINES, what=what) for what in ("test", "train"))
+        return geometric_mean(held).value / geometric_mean(train).value if held and np.isfinite(held).all() else None
+
+    def gains(self, task: str, arm: str) -> FloatArray:
+        """Give the gain in every stretch of a run, geometric mean over seeds."""
+        rows = [result["gains"] for result in self.runs(task, arm) if result["train"] is not None]
+        return np.exp(np.log(np.array(rows, dtype=float)).mean(axis=0)) if rows else np.empty(0)
+
+    def gain(self, task: str, arm: str) -> float:
+        """Give the gain over the last three fifths of a run: before that, little is known and nothing was cut."""
+        gains = self.gains(task, arm)
+        return float(np.exp(np.log(gains[-3:]).mean())) if len(gains) else math.nan
+
+    def noise(self, task: str, *arms: str) -> list[float]:
+        """Give the noise of the batches' mean gradients in every stretch of a run.
+
+        The part that is not noise is averaged over runs, because of a single run the noise itself may be infinite.
+        """
+        rows = [result["signals"] for result in self.runs(task, *arms) if result["train"] is not None]
+        columns = [[value for value in column if value is not None] for column in zip(*rows, strict=True)]
+        means = [float(np.mean(column)) if column else math.nan for column in columns]
+        return [math.inf if mean == 0 else 1.0 / mean - 1.0 for mean in means]
+
+    def sooner(self, task: str, arm: str) -> Interval | None:
+        """Give with how many times fewer gradients than a whole run an arm is where reshuffling ends; 0 for never.
+
+        It is the training loss at the points of the looks; the decay is that of the whole run.
+        """
+        mine, theirs = self.runs(task, arm), self.runs(task, *BASELINES)
+        last = [result["losses"][-1] for result in theirs if result["train"] is not None]
+        if not mine or not last:
+            return None
+        goal, whole = (
+            geometric_mean(last).value,
+            [float(r["evaluations"][-1]) if r["evaluations"] else 1.0 for r in mine],
+        )
+        return times_sooner([_reached(r, goal) for r in mine], list(whole), whole)
+
+
+def _reached(result: Result, goal: float) -> float | None:
+    """Give the number of gradients at which the loss is at a goal for good, between the looks."""
+    losses = np.array([math.inf if loss is None else loss for loss in result["losses"]])
+    above = np.flatnonzero(losses > goal)
+    if result["train"] is None or len(above) == len(losses) or (len(above) and above[-1] == len(losses) - 1):
+        return None
+    if not len(above):
+        return float(result["evaluations"][0])
+    before = int(above[-1])
+    low, high = (math.log(losses[place]) for place in (before + 1, before))
+    part = (high - math.log(goal)) / (high - low)
+    first, second = result["evaluations"][before : before + 2]
+    return float(first + part * (second - first))
