@@ -93,6 +93,11 @@ class Stack(Family):
             density += _inclusive(family).point_density(sets, w[part])
         return density
 
+    @property
+    def observes(self) -> bool:
+        """Whether feedback changes any of the families; one that does not say so may."""
+        return any(getattr(family, "observes", True) for family in self.families)
+
     def observe(self, draw: Draw, norms: FloatArray) -> None:
         """Pass feedback on to every family."""
         for family in self.families:

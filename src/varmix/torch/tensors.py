@@ -1,6 +1,6 @@
 """Tensors as the arrays of a sampler, and back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,3 +34,23 @@ def as_tensors(state: State) -> State:
 def as_arrays(state: State) -> State:
     """Give a state whose tensors are arrays."""
     return mapped(state, torch.Tensor, as_numpy)  # type: ignore[return-value]
+
+
+def device_of(batch: Any) -> torch.device:  # noqa: ANN401
+    """Give the device of the first tensor in a nested batch; the CPU where there is none.
+
+    Examples
+    --------
+    >>> device_of({"x": [torch.zeros(2)], "y": 1})
+    device(type='cpu')
+    """
+    found = _first_device(batch)
+    return torch.device("cpu") if found is None else found
+
+
+def _first_device(batch: Any) -> torch.device | None:  # noqa: ANN401
+    device = getattr(batch, "device", None)
+    if isinstance(device, torch.device):
+        return device
+    parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (list, tuple)) else ()
+    return next((found for part in parts if (found := _first_device(part)) is not None), None)
