@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
 import varmix
 from loading import LABELS, Numbers, follow, losses
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from varmix.torch import AdaptiveLoader, TensorDraw
 
 
@@ -146,8 +147,6 @@ def test_weights_are_on_the_device_of_the_batch():
 
 
 def test_what_a_data_loader_takes_is_passed_on():
-    seen = []
-
     def start(worker):
         torch.manual_seed(worker)
 
@@ -166,9 +165,8 @@ def test_what_a_data_loader_takes_is_passed_on():
     assert inner.worker_init_fn is start
     assert inner.generator is generator
     assert loader.lag == 3
-    for _ in range(2):  # persistent workers go on
-        seen.append([batch.tolist() for batch, _ in loader])
-    assert [len(s) for s in seen] == [13, 13]
+    seen = [[batch.tolist() for batch, _ in loader] for _ in range(2)]  # persistent workers go on
+    assert [len(one) for one in seen] == [13, 13]
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker processes")

@@ -9,9 +9,10 @@ import textwrap
 import numpy as np
 import pytest
 import torch
+from torch.distributed.checkpoint.stateful import Stateful
+
 import varmix
 from loading import LABELS, Numbers, follow
-from torch.distributed.checkpoint.stateful import Stateful
 from varmix.torch import AdaptiveLoader
 
 

@@ -69,13 +69,10 @@ class Rounds:
             refusal = error
             self._rounds.append(None)
             self._packed.append(np.eye(1, HEAD + self._exchange.width(len(part), self._sampler.components.k))[0])
-        if refusal is None:
-            if self.waiting >= self._every:
-                self.sync()
-            return
-        if self.waiting >= self._every:
-            self._exchange_all()
-        raise refusal
+        refused = self._exchange_all() if self.waiting >= self._every else 0
+        if refusal is not None:
+            raise refusal
+        _tell(refused)
 
     def _learn_alone(self, receipt: Draw, norms: FloatArray, gradient: FloatArray | None) -> None:
         self._sampler.check(receipt)
@@ -96,14 +93,10 @@ class Rounds:
 
     def sync(self) -> None:
         """Exchange the rounds that wait, now; all processes must call it."""
-        if self._exchange_all() > 0:
-            raise ValueError(
-                "Another process refused the norms of a round, so no process has learnt from it. See its error, and "
-                "skip batches that diverged on all processes."
-            )
+        _tell(self._exchange_all())
 
     def _exchange_all(self) -> int:
-        """Exchange what waits in one collective, and learn; give how many rounds some process has refused."""
+        """Exchange what waits in one collective, and learn; give how many rounds only others have refused."""
         processes = self._layout.processes
         if not self._rounds or processes is None:
             return 0
@@ -113,7 +106,9 @@ class Rounds:
         ends = np.cumsum([len(numbers) for numbers in packed])
         refused = 0
         for round_, own, numbers in zip(rounds, packed, np.split(everything, ends[:-1], axis=1), strict=True):
-            if round_ is None or numbers[:, REFUSED].any():
+            if round_ is None:
+                continue
+            if numbers[:, REFUSED].any():
                 refused += 1
                 continue
             if (numbers[:, STAMP] != own[STAMP]).any():
@@ -123,3 +118,12 @@ class Rounds:
                 )
             self._meter.take(self._exchange.learn(self._sampler, round_, numbers[:, HEAD:]), round_.gradient)
         return refused
+
+
+def _tell(refused: int) -> None:
+    """Raise where other processes have refused rounds that this one has not."""
+    if refused:
+        raise ValueError(
+            "Another process refused the norms of a round, so no process has learnt from it. See its error, and skip "
+            "batches that diverged on all processes."
+        )
