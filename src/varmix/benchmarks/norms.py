@@ -4,6 +4,7 @@ Three networks, one step each: forward and backward; the same with the norms tha
 with those of `exact`, which makes a pass of its own.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
@@ -60,11 +61,11 @@ def tasks(scale: Scale) -> dict[str, tuple[Any, Any, Any]]:
 
 
 def _network(console: Console, name: str, task: tuple[Any, Any, Any], scale: Scale) -> dict[str, float]:
-    actions = steps(*task)
+    (model, *_), actions = task, steps(*task)
     spent = best_of({kind: (action, scale.calls) for kind, action in actions.items()}, scale.repeats)
-    peaks = {kind: peak(action) for kind, action in actions.items()}
+    peaks = {kind: peak(model, action) for kind, action in actions.items()}
     console.print(f"{name}, {scale.examples} examples: forward and backward")
-    found = {}
+    found: dict[str, float] = {}
     for kind, action in spent.items():
         ratio, more = action / spent["step"], peaks[kind] / peaks["step"]
         console.print(
@@ -97,10 +98,12 @@ def steps(model: Any, x: Any, y: Any) -> dict[str, Action]:  # noqa: ANN401
     return {"step": step, "with ghost": with_ghost, "with exact": with_exact}
 
 
-def peak(action: Callable[[], object]) -> int:
-    """Give the most bytes that tensors took at any one time, beyond those that were there before."""
+def peak(model: Any, action: Callable[[], object]) -> int:  # noqa: ANN401
+    """Give the most bytes that tensors took at any one time, gradients included, parameters and batch not."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler tells when it starts and stops
     from torch.profiler import ProfilerActivity, profile
 
+    model.zero_grad()  # what is freed and was not counted would be missing
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         action()
     events = (event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]")

@@ -42,10 +42,10 @@ def patches(module: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
     x = functional.pad(x, module._reversed_padding_repeated_twice, mode=mode)  # what the module itself pads by
     for axis, (size, stride, gap) in enumerate(zip(module.kernel_size, module.stride, module.dilation, strict=True), 2):
         x = x.unfold(axis, gap * (size - 1) + 1, stride)[..., ::gap]
-    m, channels, axes = len(x), x.shape[1], len(module.kernel_size)
-    x = x.flatten(2 + axes).flatten(2, 1 + axes)  # (m, channels, positions, kernel)
-    grouped = x.view(m, module.groups, channels // module.groups, *x.shape[2:])
-    return grouped.transpose(2, 3).flatten(3)
+    axes = len(module.kernel_size)
+    first, second = range(2, 2 + axes), range(2 + axes, 2 + 2 * axes)
+    x = x.permute(0, 1, *second, *first).flatten(2 + axes)  # positions last: neighbours in memory are copied together
+    return x.reshape(len(x), module.groups, -1, x.shape[-1]).transpose(2, 3)
 
 
 def channels(module: Any, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
