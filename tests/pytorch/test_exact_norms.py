@@ -2,13 +2,14 @@
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
+import torch
+from torch import nn
+from torch.nn import functional
 
-from norm_tasks import TASKS, looped, task  # noqa: E402
-from varmix.torch import norms  # noqa: E402
+from norm_tasks import TASKS, looped, task
+from varmix.torch import norms
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -4,11 +4,12 @@ import math
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from torch.nn import functional  # noqa: E402
+import torch
+from torch.nn import functional
 
-from varmix.torch import norms  # noqa: E402
+from varmix.torch import norms
 
 
 def generator(seed=0):

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import nn
@@ -98,7 +99,8 @@ class Seen:
         """Give what the gradient of each example was multiplied with."""
         if reduction not in ("mean", "sum"):
             raise ValueError(f"reduction must be 'mean' or 'sum', as the losses became one, got {reduction!r}.")
-        values = torch.as_tensor(1.0 if weights is None else weights).detach()
+        given = 1.0 if weights is None else weights
+        values = given.detach() if isinstance(given, torch.Tensor) else torch.tensor(np.asarray(given))
         if values.shape not in ((), (m,)):
             raise ValueError(f"weights must be one per example, ({m},), or one number: got {tuple(values.shape)}.")
         if not bool((values > 0).all() and values.isfinite().all()):
