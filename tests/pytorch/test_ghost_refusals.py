@@ -180,5 +180,16 @@ def test_parameters_that_only_functions_use_are_refused():
     model, (_, x, y) = Tied(), task("mlp")
     with norms.ghost(model) as seen:
         losses(model, x, y).mean().backward()
-    with pytest.raises(RuntimeError, match=r"second.weight got a gradient, but their module was not called"):
+    with pytest.raises(RuntimeError, match=r"second.weight got a gradient, but no call of their module was seen"):
+        seen.norms()
+
+
+def test_compiled_models_are_refused():
+    model, x, y = task("mlp")
+    with norms.ghost(model) as seen:
+        # What a compiled model does, without compiling: its modules are not called.
+        for layer in (model[0], model[2]):
+            x = functional.linear(x.relu(), layer.weight, layer.bias)
+        functional.cross_entropy(x, y).backward()
+    with pytest.raises(RuntimeError, match=r"0.bias, 0.weight, 2.bias, 2.weight got.*compiled models"):
         seen.norms()

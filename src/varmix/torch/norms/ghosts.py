@@ -58,30 +58,42 @@ class Seen:
         reduction
             `"mean"` or `"sum"`: how weighted losses became one.
         """
-        self._check_passes()
-        m = self._examples()
-        factors = self._factors(weights, m, reduction)
-        parts = self._parts()
-        calls, device = self._calls, self._calls[0].grad.device
+        uses = self._uses()
+        self._check(uses)
+        factors = self._factors(weights, self._examples(), reduction)
+        device = self._calls[0].grad.device
         with torch.no_grad(), torch.autocast(device.type, enabled=False):
-            total = sum(squares([calls[i].part(name) for i, name in uses]).to(device) for uses in parts)
+            total = sum(squares([call.part(name) for call, name in each]).to(device) for each in uses.values())
             norms = torch.as_tensor(total).sqrt()
-            norms = (norms / factors.to(norms)).detach()
+            norms = norms / factors.to(norms)
         self._forget()
         return norms
 
-    def _check_passes(self) -> None:
-        passes = self._passes
-        if len(passes) > 1:
+    def _uses(self) -> dict[nn.Parameter, list[tuple[Call, str]]]:
+        """Give, for every parameter that was used, the calls that used it and its name in their modules."""
+        uses: dict[nn.Parameter, list[tuple[Call, str]]] = defaultdict(list)
+        for call in self._calls:
+            for name, parameter in trainable(call.module).items():
+                uses[parameter].append((call, name))
+        return uses
+
+    def _check(self, uses: Mapping[nn.Parameter, object]) -> None:
+        """Refuse to tell norms where gradients are missing or mixed up."""
+        passes, unseen = len(self._passes), {name for name in self._reached if self._parameters[name] not in uses}
+        if passes > 1:
             self._forget()
             raise RuntimeError(
-                f"{len(passes)} backward passes came before norms() was read, and their gradients cannot be told "
-                f"apart: read norms() after each. Checkpoints inside the model need use_reentrant=False."
+                f"{passes} backward passes came before norms() was read, and their gradients cannot be told apart: "
+                f"read norms() after each. Checkpoints inside the model need use_reentrant=False."
+            )
+        if unseen:
+            raise RuntimeError(
+                f"{', '.join(sorted(unseen))} got a gradient, but no call of their module was seen: ghost sees neither "
+                f"functions of parameters nor inside compiled models. Call the module, or use norms.exact."
             )
         if not self._calls:
             raise RuntimeError(
-                "No backward pass to read: call backward() inside the block of ghost(model), through that model's "
-                "own modules, and norms() once after it."
+                "No backward pass to read: call backward() inside the block of ghost(model), and norms() once after it."
             )
 
     def _examples(self) -> int:
@@ -106,20 +118,6 @@ class Seen:
         if not bool((values > 0).all() and values.isfinite().all()):
             raise ValueError("weights must be finite and above zero: what was multiplied by zero cannot be told.")
         return values / m if reduction == "mean" else values
-
-    def _parts(self) -> list[list[tuple[int, str]]]:
-        """Give, for every parameter that was used, the calls that used it and its name in their modules."""
-        uses: dict[nn.Parameter, list[tuple[int, str]]] = defaultdict(list)
-        for i, call in enumerate(self._calls):
-            for name, parameter in trainable(call.module).items():
-                uses[parameter].append((i, name))
-        unseen = sorted(self._reached - {name for name, each in self._parameters.items() if each in uses})
-        if unseen:
-            raise RuntimeError(
-                f"{', '.join(unseen)} got a gradient, but their module was not called: ghost sees calls of modules, "
-                f"not functions of parameters, nor compiled modules. Call the module, or use norms.exact."
-            )
-        return list(uses.values())
 
     def _forget(self) -> None:
         self._calls: list[Call] = []
