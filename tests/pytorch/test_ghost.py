@@ -184,12 +184,12 @@ def test_a_model_wrapped_for_many_processes():
 
 def test_half_precision_is_summed_in_single():
     model = nn.Linear(1000, 1, bias=False).to(torch.float16)
-    x = torch.full((2, 1000), 60.0, dtype=torch.float16)  # squares of the gradient are beyond half precision
+    x = torch.full((2, 1000), 60.0, dtype=torch.float16)  # squares, also of its gradient, are beyond half precision
     with norms.ghost(model) as seen:
-        model(x).sum().backward()
+        (300 * model(x)).sum().backward()
     given = seen.norms(reduction="sum")
     assert given.dtype == torch.float32
-    torch.testing.assert_close(given, torch.full((2,), 60 * 1000**0.5))
+    torch.testing.assert_close(given, torch.full((2,), 300 * 60 * 1000**0.5))
 
 
 def test_mixed_precision_may_go_on_while_norms_are_read():

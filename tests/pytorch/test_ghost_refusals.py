@@ -104,6 +104,7 @@ def test_a_second_backward_pass_before_reading_is_refused(again):
         value = losses(model, x, y).mean()
         value.backward(retain_graph=True)
         (value if again else losses(model, x, y).mean()).backward()
+        assert len(seen._calls) == 2  # those of the first pass: memory does not grow
         with pytest.raises(RuntimeError, match="2 backward passes came before"):
             seen.norms()
         losses(model, x, y).mean().backward()
