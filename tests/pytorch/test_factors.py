@@ -13,8 +13,8 @@ from torch.nn import functional
 from norm_tasks import TASKS, losses, task
 from varmix.torch import norms
 from varmix.torch.norms import factors
+from varmix.torch.norms.calls import Call
 from varmix.torch.norms.factors import Factors
-from varmix.torch.norms.ghosts import Call
 
 M = 3
 

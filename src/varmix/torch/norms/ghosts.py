@@ -4,10 +4,8 @@ Hooks keep the input of every layer and the gradient of its output, which togeth
 single examples (`varmix.torch.norms.factors`).  Two uses of one parameter are put together by the parameter itself.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,25 +13,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from varmix.torch.norms.factors import Part, squares
-from varmix.torch.norms.layers import least_dimensions, rules
-from varmix.torch.norms.precision import single
+from varmix.torch.norms.calls import Call, examples, uses, watch
+from varmix.torch.norms.factors import squares
 from varmix.torch.norms.support import check_supported, trainable
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of a module: what went in, and the gradient of what came out."""
-
-    name: str
-    module: nn.Module
-    x: torch.Tensor
-    grad: torch.Tensor
-
-    def part(self, parameter: str) -> Part:
-        """Give what this call adds to the per-example gradients of a parameter of its module."""
-        x = single(self.x) if self.x.is_floating_point() else self.x
-        return rules(self.module)[parameter](self.module, x, single(self.grad))
 
 
 class Seen:
@@ -58,28 +40,20 @@ class Seen:
         reduction
             `"mean"` or `"sum"`: how weighted losses became one.
         """
-        uses = self._uses()
-        self._check(uses)
-        factors = self._factors(weights, self._examples(), reduction)
+        used = uses(self._calls)
+        self._check(used)
+        factors = _factors(weights, examples(self._calls), reduction)
         device = self._calls[0].grad.device
         with torch.no_grad(), torch.autocast(device.type, enabled=False):
-            total = sum(squares([call.part(name) for call, name in each]).to(device) for each in uses.values())
+            total = sum(squares([call.part(name) for call, name in each]).to(device) for each in used.values())
             norms = torch.as_tensor(total).sqrt()
             norms = norms / factors.to(norms)
         self._forget()
         return norms
 
-    def _uses(self) -> dict[nn.Parameter, list[tuple[Call, str]]]:
-        """Give, for every parameter that was used, the calls that used it and its name in their modules."""
-        uses: dict[nn.Parameter, list[tuple[Call, str]]] = defaultdict(list)
-        for call in self._calls:
-            for name, parameter in trainable(call.module).items():
-                uses[parameter].append((call, name))
-        return uses
-
-    def _check(self, uses: Mapping[nn.Parameter, object]) -> None:
+    def _check(self, used: Mapping[nn.Parameter, object]) -> None:
         """Refuse to tell norms where gradients are missing or mixed up."""
-        passes, unseen = len(self._passes), {name for name in self._reached if self._parameters[name] not in uses}
+        passes, unseen = len(self._passes), {name for name in self._reached if self._parameters[name] not in used}
         if passes > 1:
             self._forget()
             raise RuntimeError(
@@ -96,49 +70,10 @@ class Seen:
                 "No backward pass to read: call backward() inside the block of ghost(model), and norms() once after it."
             )
 
-    def _examples(self) -> int:
-        """Give the number of examples, which all calls must agree on."""
-        sizes = {len(call.x): call for call in self._calls}
-        if len(sizes) > 1:
-            found = ", ".join(f"{call.name!r} got {tuple(call.x.shape)}" for call in sizes.values())
-            raise ValueError(
-                f"The first dimension of every input must be the example: {found}. Expand an input that all examples "
-                f"share, such as positions, to one for each: positions.expand(m, -1)."
-            )
-        return next(iter(sizes))
-
-    def _factors(self, weights: ArrayLike | torch.Tensor | None, m: int, reduction: str) -> torch.Tensor:
-        """Give what the gradient of each example was multiplied with."""
-        if reduction not in ("mean", "sum"):
-            raise ValueError(f"reduction must be 'mean' or 'sum', as the losses became one, got {reduction!r}.")
-        given = 1.0 if weights is None else weights
-        values = given.detach() if isinstance(given, torch.Tensor) else torch.tensor(np.asarray(given))
-        if values.shape not in ((), (m,)):
-            raise ValueError(f"weights must be one per example, ({m},), or one number: got {tuple(values.shape)}.")
-        if not bool((values > 0).all() and values.isfinite().all()):
-            raise ValueError("weights must be finite and above zero: what was multiplied by zero cannot be told.")
-        return values / m if reduction == "mean" else values
-
     def _forget(self) -> None:
         self._calls: list[Call] = []
         self._passes: set[int] = set()
         self._reached: set[str] = set()
-
-    def _watch(self, name: str, module: nn.Module) -> Any:  # noqa: ANN401
-        """Give a handle of the hook on calls of a module."""
-
-        def called(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> None:
-            if not output.requires_grad:
-                return
-            x = (args[0] if args else kwargs["input"]).detach()
-            if x.dim() < least_dimensions(module):
-                raise ValueError(
-                    f"The first dimension of every input must be the example: {name!r} got {tuple(x.shape)}, which has "
-                    f"no such dimension. Add one, also where there is one example only."
-                )
-            output.register_hook(lambda grad: self._take(Call(name, module, x, grad.detach())))
-
-        return module.register_forward_hook(called, with_kwargs=True)
 
     def _take(self, call: Call) -> None:
         if not self._open:
@@ -185,10 +120,23 @@ def ghost(model: nn.Module) -> Iterator[Seen]:
     seen = Seen({name: each for name, each in model.named_parameters() if each.requires_grad})
     handles = []
     try:
-        handles += [seen._watch(name, each) for name, each in model.named_modules() if trainable(each)]
+        handles += [watch(name, each, seen._take) for name, each in model.named_modules() if trainable(each)]
         handles += [seen._reach(name) for name in seen._parameters]
         yield seen
     finally:
         seen._open = False
         for handle in handles:
             handle.remove()
+
+
+def _factors(weights: ArrayLike | torch.Tensor | None, m: int, reduction: str) -> torch.Tensor:
+    """Give what the gradient of each example was multiplied with."""
+    if reduction not in ("mean", "sum"):
+        raise ValueError(f"reduction must be 'mean' or 'sum', as the losses became one, got {reduction!r}.")
+    given = 1.0 if weights is None else weights
+    values = given.detach() if isinstance(given, torch.Tensor) else torch.tensor(np.asarray(given))
+    if values.shape not in ((), (m,)):
+        raise ValueError(f"weights must be one per example, ({m},), or one number: got {tuple(values.shape)}.")
+    if not bool((values > 0).all() and values.isfinite().all()):
+        raise ValueError("weights must be finite and above zero: what was multiplied by zero cannot be told.")
+    return values / m if reduction == "mean" else values
