@@ -7,6 +7,9 @@ from importlib.util import find_spec
 os.environ.setdefault("RL_LOGGING_LEVEL", "WARNING")
 
 AGENT = [f"src/varmix/experiments/cartpole/{name}.py" for name in ("census", "course", "dqn", "network", "runs")]
-NEEDS = {"torchrl": ["src/varmix/rl/tensors.py", "src/varmix/rl/torchrl.py"], "torch": [*AGENT, "src/varmix/torch"]}
+NEEDS = {
+    "torchrl": ["src/varmix/rl/tensors.py", "src/varmix/rl/torchrl.py"],
+    "torch": [*AGENT, "src/varmix/benchmarks/networks.py", "src/varmix/torch"],
+}
 
 collect_ignore = [path for module, paths in NEEDS.items() if find_spec(module) is None for path in paths]
