@@ -144,7 +144,7 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         raise StopIteration
 
     def _fetch(self, sources: IntArray) -> tuple[Any] | None:
-        """Give the batch of these sources, or None where one of them has ended; then nothing is taken."""
+        """Give the batch of these sources, in a tuple, or None where one of them has ended; then nothing is taken."""
         items: list[tuple[Feed, Item]] = []
         try:
             for j in sources.tolist():
@@ -218,6 +218,8 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
 
     def _checked(self, state: State) -> State:
         require(state, {"interleave"}, "an Interleave")
+        if not isinstance(state["interleave"], (tuple, list)) or len(state["interleave"]) != 1:
+            raise ValueError(f"The state of an Interleave is one dictionary in a tuple, got {state['interleave']!r}.")
         saved: State = state["interleave"][0]
         require(saved, {"batch_size", "ended", "over", "sampler", "sources"}, "an Interleave")
         require(saved["sources"], set(self.names), "the sources of this Interleave")
