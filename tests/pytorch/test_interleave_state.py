@@ -156,6 +156,30 @@ def test_items_that_were_put_back_are_not_lost():
     assert went(other, 12) == went(stream, 12)
 
 
+class Watched(Keyed):
+    """Counts how often it is iterated."""
+
+    iterated = 0
+
+    def __iter__(self):
+        self.iterated += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize(("ended", "steps"), [("drop", 5), ("stop", 50)])
+def test_a_source_that_has_ended_is_not_read_again(ended, steps):
+    sources = {"a": Watched(0, 12), "b": Watched(1, 90)}
+    stream = Interleave(sources, 8, ended=ended)
+    went(stream, steps)
+    other = Interleave(sources, 8, ended=ended)
+    other.load_state_dict(stream.state_dict())
+    assert sources["a"].iterated == 1
+    assert sources["b"].iterated == (2 if ended == "drop" else 1)
+    before = other.sampler.state_dict()
+    assert went(other, 0 if ended == "drop" else 5) == []
+    assert same(other.sampler.state_dict(), before)  # a stream that has ended draws nothing
+
+
 def test_receipts_from_before_the_state_was_saved_are_taken():
     stream = build("stop")
     (_, draw), state = next(stream), stream.state_dict()

@@ -99,7 +99,6 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         self._sampler = vrm(self._sources, gamma=gamma, learner=learner, allocate=allocate, rng=rng)
         self._meter = GainMeter()
         self._collate = default_collate if collate_fn is None else collate_fn
-        self._over = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,7 +135,7 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         return self
 
     def __next__(self) -> tuple[Any, TensorDraw]:
-        while not self._over:
+        while not all(feed.ended for feed in self._feeds):
             draw = self._sampler.draw(self._batch_size)
             batch = self._fetch(draw.indices)
             if batch is not None:
@@ -168,7 +167,6 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
             return
         for feed in self._feeds:
             feed.close()
-        self._over = True
 
     def update(self, draw: TensorDraw, norms: Any) -> None:  # noqa: ANN401
         """Learn from the norms of a batch's samples (losses or gradient norms, never squared), of any device and type.
@@ -192,7 +190,6 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         state = {
             "batch_size": self._batch_size,
             "ended": self._ended,
-            "over": self._over,
             "sampler": as_tensors(self._sampler.state_dict()),
             "sources": {feed.name: feed.state_dict() for feed in self._feeds},
         }
@@ -210,18 +207,17 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         before = self._sampler.state_dict()
         self._sampler.load_state_dict(as_arrays(saved["sampler"]))
         try:
-            feeds = [feed.loaded(saved["sources"][feed.name]) for feed in self._feeds]
+            self._feeds = [feed.loaded(saved["sources"][feed.name]) for feed in self._feeds]
         except BaseException:
             self._sampler.load_state_dict(before)
             raise
-        self._feeds, self._over = feeds, bool(saved["over"])
 
     def _checked(self, state: State) -> State:
         require(state, {"interleave"}, "an Interleave")
         if not isinstance(state["interleave"], (tuple, list)) or len(state["interleave"]) != 1:
             raise ValueError(f"The state of an Interleave is one dictionary in a tuple, got {state['interleave']!r}.")
         saved: State = state["interleave"][0]
-        require(saved, {"batch_size", "ended", "over", "sampler", "sources"}, "an Interleave")
+        require(saved, {"batch_size", "ended", "sampler", "sources"}, "an Interleave")
         require(saved["sources"], set(self.names), "the sources of this Interleave")
         for name, value in {"batch_size": self._batch_size, "ended": self._ended}.items():
             if saved[name] != value:
