@@ -7,6 +7,7 @@ import numpy as np
 
 from varmix.arrays import FloatArray, IntArray, State, require
 from varmix.components.base import Components, Family, Inclusive
+from varmix.components.sources import Sources
 from varmix.components.uniform import Uniform
 from varmix.draw import Draw
 from varmix.spaces import Space, refuse_window
@@ -41,6 +42,7 @@ class Stack(Family):
             check_family(family)
         if len(families) > 1:
             refuse_window(families[0].space, "Stack")
+            _refuse_sources(families)
         for other in families[1:]:
             if other.space != families[0].space:
                 raise ValueError(
@@ -133,6 +135,15 @@ def check_family(family: object) -> None:
     """Refuse what is no family at all, such as labels that were meant to go into one."""
     if isinstance(family, type) or not hasattr(family, "ratios"):
         raise TypeError(f"Components must be a family such as varmix.Groups(labels), got {type(family).__name__}.")
+
+
+def _refuse_sources(families: Sequence[Components]) -> None:
+    for family in families:
+        if isinstance(family, Sources):
+            raise TypeError(
+                f"{family!r} cannot be mixed with other families: when a source ends its target changes, and theirs "
+                f"does not. varmix.vrm(sources) has the target as its last component already."
+            )
 
 
 def _inclusive(family: Components) -> Inclusive:

@@ -36,21 +36,23 @@ def as_arrays(state: State) -> State:
     return mapped(state, torch.Tensor, as_numpy)  # type: ignore[return-value]
 
 
-def device_of(batch: Any) -> torch.device:  # noqa: ANN401
-    """Give the device of the first tensor in a nested batch; the CPU where there is none.
+def device_of(batch: object) -> torch.device:
+    """Give the device of the first tensor in a batch of mappings, lists and tuples; the CPU where there is none.
+
+    Whatever else has a `torch.device` as its `device` counts as a tensor.
 
     Examples
     --------
-    >>> device_of({"x": [torch.zeros(2)], "y": 1})
+    >>> device_of({"ids": [1, 2], "rows": (torch.zeros(2), torch.ones(2))})
     device(type='cpu')
     """
-    found = _first_device(batch)
+    found = _device(batch)
     return torch.device("cpu") if found is None else found
 
 
-def _first_device(batch: Any) -> torch.device | None:  # noqa: ANN401
-    device = getattr(batch, "device", None)
-    if isinstance(device, torch.device):
+def _device(value: object) -> torch.device | None:
+    device = getattr(value, "device", None)
+    if isinstance(device, torch.device):  # not the text that arrays have
         return device
-    parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, (list, tuple)) else ()
-    return next((found for part in parts if (found := _first_device(part)) is not None), None)
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return next((found for found in map(_device, parts) if found is not None), None)
