@@ -10,7 +10,7 @@ AGENT = [f"src/varmix/experiments/cartpole/{name}.py" for name in ("census", "co
 NETWORKS = [f"src/varmix/experiments/mnist/{name}.py" for name in ("looks", "networks", "runs", "training")]
 NEEDS = {
     "torchrl": ["src/varmix/rl/tensors.py", "src/varmix/rl/torchrl.py"],
-    "torch": [*AGENT, *NETWORKS, "src/varmix/torch"],
+    "torch": [*AGENT, *NETWORKS, "src/varmix/benchmarks/networks.py", "src/varmix/torch"],
 }
 
 collect_ignore = [path for module, paths in NEEDS.items() if find_spec(module) is None for path in paths]

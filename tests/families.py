@@ -21,7 +21,7 @@ from varmix import (
     Uniform,
     with_uniform,
 )
-from varmix.components import Exponential, Family, MirrorDescent, Ranks
+from varmix.components import Exponential, Family, MirrorDescent, Ranks, Sources
 from varmix.draw import seal
 
 N = 40
@@ -140,6 +140,24 @@ FAMILIES |= {
     "replay": replayed,
     "replay, anchored": lambda: with_uniform(replayed()),
     "replay, growing": lambda: with_uniform(replayed(count=20)),
+}
+
+
+def ended(family, *sources):
+    """Give the sources after these have ended."""
+    for source in sources:
+        family.drop(source)
+    return family
+
+
+SHARES = [4.0, 1.0, 2.0, 0.5, 2.5]
+
+FAMILIES |= {
+    "sources": lambda: Sources(5),
+    "sources, anchored": lambda: with_uniform(Sources(5)),
+    "sources, target": lambda: with_uniform(Sources(list("abcde"), SHARES)),
+    "sources, some ended": lambda: ended(with_uniform(Sources(5, SHARES)), 3, 0),
+    "sources, bare, some ended": lambda: ended(Sources(5, SHARES), 1, 4),
 }
 
 FEW, SIZE = 9, 3  # so few that all sets can be listed

@@ -81,6 +81,13 @@ class Draw(_Fields):
             object.__setattr__(self, "_ratios", ratios)
         return ratios
 
+    def part(self, slots: slice) -> "Draw":
+        """Give the receipt of some of the slots, for whoever has only these; it has the number of the whole."""
+        ratios = self._ratios if callable(self._ratios) else self._ratios[slots].copy()
+        groups = None if self.groups is None else self.groups[slots].copy()
+        indices, weights, density = self.indices[slots].copy(), self.weights[slots].copy(), self.density[slots].copy()
+        return seal(indices, weights, ratios, density, self.serial, self.sampler_id, groups)
+
     def __len__(self) -> int:
         return len(self.indices)
 

@@ -76,6 +76,27 @@ class Evidence:
         evidence.norms = values
         return evidence
 
+    @classmethod
+    def from_sums(cls, value: float, gradient: FloatArray) -> "Evidence":
+        """Give evidence of one row with this value and this gradient at the mixture where both were taken.
+
+        The cost is homogeneous: `w.g = -f` at any w.  So the row q = -g / f has w.q = 1, and with the coefficient f
+        its value is f and its gradient -f q = g.  That is all that a learner without `needs_rows` asks for, and means
+        over rows that are spread over many processes can be added up.  Elsewhere it is a bound from below, by Jensen's
+        inequality.
+
+        Examples
+        --------
+        >>> evidence = Evidence(ratios=[[2.0, 1.0], [0.0, 1.0]], coefficients=[1.0, 3.0])
+        >>> w = [0.4, 0.6]
+        >>> one = Evidence.from_sums(evidence.value(w), evidence.gradient(w))
+        >>> len(one.ratios), bool(np.allclose(one.gradient(w), evidence.gradient(w)))
+        (1, True)
+        """
+        if value == 0.0:
+            return cls(np.ones((1, len(gradient))), [0.0])
+        return cls(-gradient[None] / value, [value])
+
     @property
     def ratios(self) -> FloatArray:
         """The rows q of the atoms, (m, k)."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, as_count, as_floats
+from varmix.arrays import FloatArray, State, as_count, as_floats, require, restored, same
 from varmix.draw import Draw
 from varmix.evidence import Evidence
 from varmix.kernels.cost import moments
@@ -27,6 +27,37 @@ class Interval(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+
+class Moments(NamedTuple):
+    """What a receipt tells the meter: its number of draws, and means over them; several processes may have added up.
+
+    Attributes
+    ----------
+    draws
+        m.
+    uniform, mixture
+        The means of r l^2 and of r^2 l^2, with r = 1 / density.
+    weight, square
+        The means of r and of r^2.
+    largest
+        The largest r.
+    """
+
+    draws: int
+    uniform: float
+    mixture: float
+    weight: float
+    square: float
+    largest: float
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> "Moments":
+        """Give the moments of a draw's evidence."""
+        means = np.empty(4)
+        largest = moments(evidence.coefficients, evidence.density, means)
+        uniform, mixture, weight, square = means.tolist()
+        return cls(len(evidence.density), uniform, mixture, weight, square, largest)
 
 
 class GainMeter:
@@ -85,10 +116,12 @@ class GainMeter:
     def update(self, draw: Draw, norms: ArrayLike, *, gradient: ArrayLike | None = None) -> None:
         """Take in a receipt; `gradient` is its weighted mean gradient, the mean of weight times gradient, if known."""
         evidence = Evidence.from_draw(draw, norms)  # checks the norms
-        mean = None if gradient is None else self._checked(gradient)
-        means, m = np.empty(4), len(draw)
-        largest = moments(evidence.coefficients, draw.density, means)
-        uniform, mixture, *spread = means.tolist()
+        mean = self.checked(gradient)
+        self.take(Moments.of(evidence), mean)
+
+    def take(self, seen: Moments, mean: FloatArray | None = None) -> None:
+        """Take in what a receipt has come to, and its mean gradient as `checked` gives it; this cannot fail."""
+        m, uniform, mixture, weight, square, largest = seen
         self._rescale(max(uniform, mixture))
         self.batches += 1
         self.draws += m
@@ -98,7 +131,7 @@ class GainMeter:
             self._pairs *= self._decay
             self._squares *= self._decay**2
         a, b = uniform / (self._unit or 1.0), mixture / (self._unit or 1.0)
-        self._sums += m, m * spread[0], m * spread[1], m * a, m * b
+        self._sums += m, m * weight, m * square, m * a, m * b
         self._lap += m * a, m * b
         self._squares += m * m, (m * a) ** 2, (m * a) * (m * b), (m * b) ** 2
         if mean is not None and self._previous is not None and self._unit:
@@ -107,7 +140,10 @@ class GainMeter:
             self._pairs += 1.0, float(last @ this), squares, a / m, 1 / m
         self._previous = mean
 
-    def _checked(self, gradient: ArrayLike) -> FloatArray:
+    def checked(self, gradient: ArrayLike | None) -> FloatArray | None:
+        """Give a mean gradient as a vector, after checking it; None stays None."""
+        if gradient is None:
+            return None
         mean = as_floats(gradient, "gradient").ravel().copy()
         if self._previous is not None and self._previous.shape != mean.shape:
             raise ValueError(f"gradient had {len(self._previous)} entries before and has {len(mean)} now.")
@@ -219,6 +255,34 @@ class GainMeter:
         if self.noise is not None and self.variance_gain is not None:
             numbers |= {"noise": self.noise, "variance_gain": self.variance_gain}
         return numbers | {"verdict": self.verdict()}
+
+    def state_dict(self) -> State:
+        """Give what was measured, as arrays and numbers.
+
+        Not the last mean gradient, which is as large as the model: the pair of batches before and after a checkpoint
+        is missing from the noise.
+        """
+        return {
+            **{name: getattr(self, name) for name in ("batches", "draws", "largest_weight")},
+            **{name: getattr(self, f"_{name}") for name in ("unit", "decay")},
+            **{name: getattr(self, f"_{name}").copy() for name in ("sums", "lap", "squares", "pairs")},
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on where a meter with the same window was saved, or refuse it and stay as before."""
+        before = self.state_dict()
+        require(state, set(before), "a GainMeter")
+        if not same(state["decay"], self._decay):
+            raise ValueError("The saved meter has another window: build the meter as it was when it was saved.")
+        numbers = {name: as_count(state[name], name, least=0) for name in ("batches", "draws")}
+        sizes = {name: float(state[name]) for name in ("largest_weight", "unit")}
+        arrays = {name: restored(state[name], before[name], name) for name in ("sums", "lap", "squares", "pairs")}
+        if not all(math.isfinite(size) and size >= 0.0 for size in sizes.values()):
+            raise ValueError(f"The saved meter has {sizes}, which must be finite and not negative: it is damaged.")
+        self.batches, self.draws = numbers["batches"], numbers["draws"]
+        self.largest_weight, self._unit = sizes["largest_weight"], sizes["unit"]
+        self._sums, self._lap, self._squares, self._pairs = arrays.values()
+        self._previous = None
 
     def __repr__(self) -> str:
         return f"GainMeter(gain={self.gain}, batches={self.batches})"

@@ -233,17 +233,30 @@ class Sampler:
 
         Feedback that is refused leaves everything as it was.
         """
+        self.check(draw)
+        evidence = Evidence.from_draw(draw, norms)
+        self.learn(draw, evidence, evidence.norms)
+
+    def check(self, draw: Draw) -> None:
+        """Refuse a receipt that is not of this sampler, or has been used."""
         if type(draw) is not Draw:
             raise TypeError(f"update takes the receipt of a draw, then its norms; got {type(draw).__name__} first.")
         serial = draw.serial
         if draw.sampler_id != self._id or serial >= self._serial:
             self._past.check(serial, draw.sampler_id, self._id)
         self._used.check(serial)
-        evidence = Evidence.from_draw(draw, norms)
+
+    def learn(self, draw: Draw, evidence: Evidence, norms: FloatArray | None = None) -> None:
+        """Learn from evidence that was put together elsewhere, for a receipt that was checked: it is then used.
+
+        For feedback that is spread over many processes; `update` does this with what a draw and its norms say.  The
+        components see the norms, where there are any.
+        """
         learned = self._learner.step(self._learned, evidence)
-        self._components.observe(draw, evidence.norms)
+        if norms is not None:
+            self._components.observe(draw, norms)
         self._learned = learned
-        self._used.add(serial)
+        self._used.add(draw.serial)
 
     def end_epoch(self) -> None:
         """Tell the components that a pass over the data is over."""

@@ -132,16 +132,14 @@ def test_draws_that_make_classes_equal_are_put_right_afterwards(small):
     shares = np.bincount(small["covtype"].y) / len(small["covtype"].y)
     np.testing.assert_allclose(np.exp(arms.arm(BALANCED, RARE, 0).shift), shares)
     assert arms.arm(BALANCED, "long tail, balanced loss", 0).shift is None
-    result = run(config(RARE, BALANCED, epochs=40))
-    plain = run(config(RARE, RESHUFFLING, epochs=40))
-    assert result["test"] < 2 * plain["test"]  # far off without the correction: see below
-    network = training.Training(RARE, BALANCED, 0.008, 0, 40)
-    network.go_on(network.steps, metered=False)
-    held = looks.points(network.data.held)
-    left, corrected = (
-        looks.mean_loss(looks.outputs(network.network, held, s), held) for s in (None, network.arm.shift)
-    )
-    assert corrected < left
+    course = training.Training(RARE, BALANCED, 0.008, 0, 30)
+    course.go_on(course.steps, metered=False)
+    held = looks.points(course.data.held)
+    left, right = (looks.mean_loss(looks.outputs(course.network, held, s), held) for s in (None, course.arm.shift))
+    assert right < left
+    before = looks.outputs(course.network, held)
+    after = looks.outputs(course.network, held, course.arm.shift)
+    assert looks.precision(before, held) == looks.precision(after, held)  # which comes before which is as it was
 
 
 def test_a_step_that_is_too_long_is_a_run_that_diverged(small):
@@ -200,7 +198,7 @@ def test_a_plan_has_a_search_per_arm_and_then_follow_the_test_runs(small, monkey
     assert {key(c) for c in following if c["arm"] != AGAIN} == {key(c) for c in planned}
     assert {c["seed"] for c in following if c["task"] == RARE} == set(range(8))
     assert [c["epochs"] for c in planned if (c["task"], c["arm"]) == (RARE, CROSS)] == [1, 2]
-    assert not then("full", records[:1])[0]["seed"] in TUNING
+    assert then("full", records[:1])[0]["seed"] not in TUNING
     assert all(seconds(c) > 0 for c in planned + following)
     assert best_steps(records[:1]) == {key(planned[0]): 1.0}
 
@@ -282,8 +280,8 @@ def test_words_and_rare_classes_are_split_too(monkeypatch):
 
 def test_plans_and_findings_do_without_pytorch():
     code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "from varmix.experiments import mnist\n"
-        "assert mnist.EXPERIMENT.plan('quick') and mnist.EXPERIMENT.findings([]).claims == []"
+        "import sys; from varmix.experiments.mnist import EXPERIMENT; EXPERIMENT.plan('quick')\n"
+        "EXPERIMENT.findings([]); print('torch' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

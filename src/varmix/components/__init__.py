@@ -10,6 +10,7 @@ from varmix.components.kdpp import KDpp
 from varmix.components.mirror import MirrorDescent
 from varmix.components.ranks import Ranks
 from varmix.components.replay import Replay
+from varmix.components.sources import Sources
 from varmix.components.stack import Stack, with_uniform
 from varmix.components.uniform import Uniform
 
@@ -26,6 +27,7 @@ __all__ = [
     "MirrorDescent",
     "Ranks",
     "Replay",
+    "Sources",
     "Stack",
     "Uniform",
     "with_uniform",

@@ -99,6 +99,11 @@ class Family(ABC):
     def ratios(self, atoms: IntArray) -> FloatArray:
         """Give the ratios of these atoms under every component, (m, k)."""
 
+    @property
+    def observes(self) -> bool:
+        """Whether feedback changes the family: then processes that share it must all see every norm."""
+        return type(self).observe is not Family.observe
+
     def observe(self, draw: Draw, norms: FloatArray) -> None:  # noqa: B027
         """Learn nothing from feedback."""
 

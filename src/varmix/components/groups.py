@@ -222,6 +222,11 @@ class Groups(Family):
         """From groups to their rows of ratios: what never changes, so that a receipt may ask at any time."""
         return partial(_rows, self._inside, self.smoothing, self.k)
 
+    @property
+    def observes(self) -> bool:
+        """Whether sub-groups are cut by the norms."""
+        return self._cross is not None
+
     def observe(self, draw: Draw, norms: FloatArray) -> None:
         """With refresh, remember the norms; else learn nothing."""
         if self._cross is not None:

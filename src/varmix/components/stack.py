@@ -7,6 +7,7 @@ import numpy as np
 
 from varmix.arrays import FloatArray, IntArray, State, require
 from varmix.components.base import Components, Family, Inclusive
+from varmix.components.sources import Sources
 from varmix.components.uniform import Uniform
 from varmix.draw import Draw
 from varmix.spaces import Space, refuse_window
@@ -41,6 +42,7 @@ class Stack(Family):
             check_family(family)
         if len(families) > 1:
             refuse_window(families[0].space, "Stack")
+            _refuse_sources(families)
         for other in families[1:]:
             if other.space != families[0].space:
                 raise ValueError(
@@ -93,6 +95,11 @@ class Stack(Family):
             density += _inclusive(family).point_density(sets, w[part])
         return density
 
+    @property
+    def observes(self) -> bool:
+        """Whether feedback changes any of the families; one that does not say so may."""
+        return any(getattr(family, "observes", True) for family in self.families)
+
     def observe(self, draw: Draw, norms: FloatArray) -> None:
         """Pass feedback on to every family."""
         for family in self.families:
@@ -128,6 +135,15 @@ def check_family(family: object) -> None:
     """Refuse what is no family at all, such as labels that were meant to go into one."""
     if isinstance(family, type) or not hasattr(family, "ratios"):
         raise TypeError(f"Components must be a family such as varmix.Groups(labels), got {type(family).__name__}.")
+
+
+def _refuse_sources(families: Sequence[Components]) -> None:
+    for family in families:
+        if isinstance(family, Sources):
+            raise TypeError(
+                f"{family!r} cannot be mixed with other families: when a source ends its target changes, and theirs "
+                f"does not. varmix.vrm(sources) has the target as its last component already."
+            )
 
 
 def _inclusive(family: Components) -> Inclusive:

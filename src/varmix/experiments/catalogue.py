@@ -63,7 +63,7 @@ ENTRIES = {
     "mnist": Entry(
         "Beyond the paper: neural networks on MNIST and other data, against reshuffling",
         ("torch", "sklearn"),
-        "torch",
+        "torch,sklearn",
         ("mnist",),
     ),
 }

@@ -7,4 +7,8 @@ except ModuleNotFoundError:
         "varmix.torch needs torch, which is missing. Install it with: pip install 'varmix[torch]'"
     ) from None
 
-__all__: list[str] = []
+from varmix.torch.batches import MixtureBatchSampler
+from varmix.torch.loader import AdaptiveLoader
+from varmix.torch.receipts import TensorDraw
+
+__all__ = ["AdaptiveLoader", "MixtureBatchSampler", "TensorDraw"]

@@ -1,6 +1,6 @@
 """Tensors as the arrays of a sampler, and back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,3 +34,25 @@ def as_tensors(state: State) -> State:
 def as_arrays(state: State) -> State:
     """Give a state whose tensors are arrays."""
     return mapped(state, torch.Tensor, as_numpy)  # type: ignore[return-value]
+
+
+def device_of(batch: object) -> torch.device:
+    """Give the device of the first tensor in a batch of mappings, lists and tuples; the CPU where there is none.
+
+    Whatever else has a `torch.device` as its `device` counts as a tensor.
+
+    Examples
+    --------
+    >>> device_of({"ids": [1, 2], "rows": (torch.zeros(2), torch.ones(2))})
+    device(type='cpu')
+    """
+    found = _device(batch)
+    return torch.device("cpu") if found is None else found
+
+
+def _device(value: object) -> torch.device | None:
+    device = getattr(value, "device", None)
+    if isinstance(device, torch.device):  # not the text that arrays have
+        return device
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return next((found for found in map(_device, parts) if found is not None), None)

@@ -32,8 +32,6 @@ class Arm:
         How much larger its batches are.
     adapts
         Whether it is given feedback.
-    refreshed
-        Whether groups are cut anew after every epoch.
     shift
         What is added to the outputs when the network is used: the logarithms of the classes' shares, where it was
         trained as if all classes were equally common.
@@ -43,7 +41,6 @@ class Arm:
     weigh: Callable[[Draw], FloatArray]
     times: int = 1
     adapts: bool = False
-    refreshed: bool = False
     shift: FloatArray | None = None
 
 
@@ -65,7 +62,7 @@ def _labels(data: Split, task: str, seed: int) -> Arm:
 
 def _cross(data: Split, task: str, seed: int) -> Arm:
     groups = Groups(fine(task), replacement=False, target=data.costs, refresh="cross")
-    return Arm(vrm(groups, rng=seed), lambda draw: draw.weights, adapts=True, refreshed=True)
+    return Arm(vrm(groups, rng=seed), lambda draw: draw.weights, adapts=True)
 
 
 @lru_cache(maxsize=2)

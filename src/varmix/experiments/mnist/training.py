@@ -1,18 +1,20 @@
 """A network in training: batches from an arm, a step on each, and feedback for the sampler."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
-from varmix.arrays import FloatArray
-from varmix.draw import Draw
-from varmix.experiments.mnist.arms import Arm, arm
+from varmix.arrays import AnyArray, FloatArray
+from varmix.experiments.mnist.arms import arm
 from varmix.experiments.mnist.data import split
 from varmix.experiments.mnist.networks import losses, network, norms
 from varmix.experiments.mnist.tasks import AGAIN, TASKS, Task
 from varmix.meter import GainMeter
+from varmix.torch import AdaptiveLoader, TensorDraw
 
 MOMENTUM = 0.9
 EVERY = 5  # of so many steps, two in a row give their gradients to the meter: all of them would cost too much
@@ -34,8 +36,11 @@ class Training:
         self.network = network(self.task.network, self.data)
         self._parameters = list(self.network.parameters())
         self._optimiser, self._longest = _optimiser(self.task, self._parameters, step), step
-        self._epoch = -(-len(self.data.y) // self.task.batch)
-        self.steps, self.done = round(epochs * self._epoch), 0
+        epoch, rows = -(-len(self.data.y) // self.task.batch), Rows(self.data.X, self.data.y)
+        size = self.task.batch * self.arm.times
+        self._loader = AdaptiveLoader(rows, self.arm.sampler, size, steps=epoch, collate_fn=lambda batch: batch)
+        self._batches = endless(self._loader)
+        self.steps, self.done = round(epochs * epoch), 0
 
     @property
     def evaluations(self) -> int:
@@ -45,15 +50,13 @@ class Training:
     def go_on(self, steps: int, *, metered: bool) -> GainMeter:
         """Make some steps; give the meter that has seen them, if it was to."""
         meter = GainMeter(reshuffled=True)
-        for draw, X, y in batches(self.arm, self.data.X, self.data.y, self.task.batch, steps):
-            sizes = self._learn(X, y, self.arm.weigh(draw))
+        for (X, y), draw in islice(self._batches, steps):
+            sizes = self._learn(X, y, self.arm.weigh(draw.part))
             if metered:
-                meter.update(draw, sizes, gradient=self._gradient() if self.done % EVERY < 2 else None)
+                meter.update(draw.part, sizes, gradient=self._gradient() if self.done % EVERY < 2 else None)
             if self.arm.adapts:
-                self.arm.sampler.update(draw, sizes)
+                self._loader.update(draw, sizes)
             self.done += 1
-            if self.arm.refreshed and self.done % self._epoch == 0:
-                self.arm.sampler.end_epoch()
         return meter
 
     def _learn(self, X: Tensor, y: Tensor, weights: FloatArray) -> FloatArray:
@@ -78,13 +81,25 @@ class Training:
         return np.asarray(torch.cat([p.grad.ravel() for p in self._parameters]).double().numpy())
 
 
-def batches(arm: Arm, X: FloatArray, y: FloatArray, size: int, count: int) -> Iterator[tuple[Draw, Tensor, Tensor]]:
-    """Give some batches of an arm with their receipts."""
-    rows, targets = torch.from_numpy(X), torch.from_numpy(y)
-    for _ in range(count):
-        draw = arm.sampler.draw(size * arm.times)
-        chosen = torch.from_numpy(draw.indices.copy())
-        yield draw, rows[chosen], targets[chosen]
+class Rows(Dataset[tuple[Tensor, Tensor]]):  # type: ignore[misc]
+    """Points in memory, which give whole batches at once: one by one would take longer than the steps."""
+
+    def __init__(self, X: AnyArray, y: AnyArray) -> None:
+        self._X, self._y = torch.from_numpy(X), torch.from_numpy(y)
+
+    def __len__(self) -> int:
+        return len(self._y)
+
+    def __getitems__(self, indices: list[int]) -> tuple[Tensor, Tensor]:
+        """Give a batch."""
+        rows = torch.tensor(indices)
+        return self._X[rows], self._y[rows]
+
+
+def endless(loader: AdaptiveLoader) -> Iterator[tuple[tuple[Tensor, Tensor], TensorDraw]]:
+    """Give batches pass after pass; between passes the loader ends the epoch."""
+    while True:
+        yield from loader
 
 
 def _optimiser(task: Task, parameters: list[nn.Parameter], step: float) -> torch.optim.Optimizer:

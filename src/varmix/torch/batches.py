@@ -1,0 +1,268 @@
+"""MixtureBatchSampler: adaptive batches for a DataLoader of the user's own."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+from torch.utils.data import Sampler as TorchSampler
+
+from varmix.allocate import Carried
+from varmix.arrays import FloatArray, State, as_count, require
+from varmix.components import Groups
+from varmix.draw import Draw
+from varmix.learners import Learner
+from varmix.meter import GainMeter
+from varmix.sampler import Sampler
+from varmix.torch.collate import Collate, Slots, Tagged
+from varmix.torch.distributed import LayoutName, Rounds, layout_of
+from varmix.torch.distributed.layout import processes_of
+from varmix.torch.passes import Passes
+from varmix.torch.receipts import TensorDraw
+from varmix.torch.source import Source, as_sampler
+from varmix.torch.tensors import as_arrays, as_doubles, as_tensors
+
+
+class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
+    """Gives lists of indices drawn by a mixture, keeps their receipts, and takes feedback by their numbers.
+
+    For loaders that somebody else iterates over (Lightning, the Trainer of transformers); in a loop of your own
+    `AdaptiveLoader` is simpler.  Wrap the dataset by `tagged`, and the collate function by `collate`: batches then have
+    `weight`, one importance weight per example, and `draw_id`, which `update` takes back.
+
+    A pass gives every point once on average, as an epoch of plain shuffling does exactly; the draws go on from pass to
+    pass, so `set_epoch` is not needed for another order.  In several processes see `layout`.
+
+    Parameters
+    ----------
+    components
+        Labels of the points, which means `varmix.Groups(labels, replacement=False)`; or a family; or a sampler.
+    batch_size
+        Points in a batch, of all processes together.
+    learner
+        How the mixture adapts; `varmix.BarrierNewton` unless told.
+    gamma
+        Least share of the uniform component, 0.1 unless told.
+    rng
+        Seed, generator or None.  Processes that share a mixture all take that of the first.
+    steps
+        Batches in a pass, all full; unless told, as many as it takes to draw n points, the last one smaller.
+    drop_last
+        Leave a last smaller batch out: its points come first in the next pass.
+    layout
+        "replicated": all processes of the group see all points, and each takes its slots of the same batches;
+        "sharded": each has points and components of its own, and the objective is the mean over all of them; "alone":
+        other processes do not matter; "auto": replicated where a process group is there.
+    group
+        The process group, if not all processes.
+    sync_every
+        Steps between two exchanges of feedback.
+
+    Attributes
+    ----------
+    sampler
+        The sampler that draws.
+    meter
+        A `varmix.GainMeter` of the whole run.
+
+    Examples
+    --------
+    >>> from torch.utils.data import DataLoader, TensorDataset
+    >>> labels = torch.arange(100) % 3
+    >>> batches = MixtureBatchSampler(labels, batch_size=10, rng=0)
+    >>> dataset = batches.tagged(TensorDataset(torch.randn(100, 2), labels))
+    >>> loader = DataLoader(dataset, batch_sampler=batches, collate_fn=batches.collate())
+    >>> for x, y, weight, draw_id in loader:
+    ...     losses = torch.rand(len(x))
+    ...     batches.update(draw_id, losses)
+    >>> len(loader), batches.meter.draws
+    (10, 100)
+    """
+
+    def __init__(
+        self,
+        components: Source,
+        batch_size: int,
+        *,
+        learner: Learner[Any] | None = None,
+        gamma: float | None = None,
+        rng: int | np.random.Generator | None = None,
+        steps: int | None = None,
+        drop_last: bool = False,
+        layout: LayoutName = "auto",
+        group: Any = None,  # noqa: ANN401
+        sync_every: int = 1,
+    ) -> None:
+        self.batch_size, self.drop_last = as_count(batch_size, "batch_size"), bool(drop_last)
+        processes = processes_of(layout, group)
+        if processes is not None and self.batch_size % processes.world:
+            raise ValueError(
+                f"batch_size is that of all processes together: {self.batch_size} is no multiple of the "
+                f"{processes.world} processes. Use {-(-self.batch_size // processes.world) * processes.world}."
+            )
+        if processes is not None and not isinstance(components, Sampler):
+            seed = processes.seed(rng)
+            rng = np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
+        self.sampler = as_sampler(components, learner=learner, gamma=gamma, rng=rng)
+        self.layout = layout_of(layout, processes, self.sampler.components.space.n)
+        self.meter = GainMeter(reshuffled=_reshuffled(self.sampler))
+        self._rounds = Rounds(self.sampler, self.meter, self.layout, sync_every)
+        self._passes = Passes(self.batch_size, *self._plan(None if steps is None else as_count(steps, "steps")))
+        self._agree(sync_every)
+
+    def _plan(self, steps: int | None) -> tuple[int, int]:
+        """Give the number of full batches in a pass, and the size of a last one."""
+        full, rest = divmod(self.layout.points, self.batch_size)
+        if steps is not None:
+            return steps, 0
+        rest -= rest % self.layout.world
+        if self.drop_last or (self.layout.name == "sharded" and full):
+            rest = 0
+        if not full and not rest:
+            raise ValueError(
+                f"There are {self.layout.points} points, fewer than one batch of {self.batch_size}. Use smaller "
+                f"batches, drop_last=False, or say how many steps a pass has."
+            )
+        return full, rest
+
+    def _agree(self, sync_every: int) -> None:
+        if self.layout.processes is None:
+            return
+        state = self.sampler.state_dict()
+        settings: dict[str, object] = {"batch_size": self.batch_size, "steps": len(self), "sync_every": sync_every}
+        settings |= {"learner": repr(state["settings"]["learner"]), "components": self.sampler.components.k}
+        if self.layout.name == "replicated":
+            settings |= {"components": _printed(state["components"]), "rng": repr(state["uniforms"])}
+        self.layout.processes.agree(settings)
+
+    def __len__(self) -> int:
+        return len(self._passes)
+
+    @property
+    def epoch(self) -> int:
+        """Number of the present pass, or of the next if none has begun."""
+        return self._passes.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which number the next pass has; the order of draws goes on by itself."""
+        self._passes.set_epoch(epoch)
+
+    @property
+    def mixture(self) -> FloatArray:
+        """The mixture that the next draw is made with."""
+        return self.sampler.mixture
+
+    @property
+    def exchanged(self) -> str:
+        """What processes send each other for a round: nothing, sums or rows."""
+        return self._rounds.exchanged
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return (self._slots(receipt) for receipt in self._passes.run(self._draw, self.sampler.end_epoch))
+
+    def _draw(self, size: int) -> Draw:
+        return self.sampler.draw(self.layout.drawn(size))
+
+    def _slots(self, receipt: Draw) -> Slots:
+        part = self.layout.part(receipt)
+        weights = part.weights if self.layout.scale == 1.0 else self.layout.scale * part.weights
+        return Slots(part.indices.tolist(), receipt.serial, weights)
+
+    def tagged(self, dataset: Dataset[Any]) -> Tagged:
+        """Wrap a dataset, so that weights and receipts reach the batches."""
+        return Tagged(dataset)
+
+    def collate(self, collate_fn: Callable[[list[Any]], Any] | None = None) -> Collate:
+        """Wrap a collate function (PyTorch's unless told), so that batches get `weight` and `draw_id`."""
+        return Collate(collate_fn)
+
+    def follow(self) -> None:
+        """Wait for `end` to know that a loop is over: who calls `arrived` for every batch knows it."""
+        self._passes.followed = True
+
+    def end(self) -> None:
+        """Say that the loop over the batches is over."""
+        self._passes.end()
+
+    def arrived(self, device: torch.device | str = "cpu") -> TensorDraw:
+        """Give the receipt of the batch that has just come out of the loader, for who takes all of them in order."""
+        draw = self._passes.flight.arrive()
+        return TensorDraw(self.layout.part(draw), device, receipt=draw, scale=self.layout.scale)
+
+    def update(
+        self,
+        draw: TensorDraw | torch.Tensor | int,
+        norms: Any,  # noqa: ANN401
+        *,
+        gradient: Any = None,  # noqa: ANN401
+    ) -> None:
+        """Learn from the norms of a batch: losses or gradient norms, one per example, never squared.
+
+        Parameters
+        ----------
+        draw
+            The receipt, or the `draw_id` of the batch.
+        norms
+            (m,), a tensor of any device and type (it is detached) or an array.
+        gradient
+            The mean gradient of the batch, flat, for the meter's noise check: of two consecutive batches now and then.
+        """
+        if not isinstance(draw, TensorDraw):
+            serial = int(draw)
+            receipt = self._passes.flight.find(serial)
+            part = self.layout.part(receipt)
+        else:
+            serial, receipt, part = draw.serial, draw.receipt, draw.part
+        mean = None if gradient is None else as_doubles(gradient)
+        self._rounds.update(receipt, part, as_doubles(norms), mean)
+        self._passes.flight.settle(serial)
+
+    def sync(self) -> None:
+        """Exchange the feedback that waits (`sync_every` above one), before a checkpoint, say; on all processes."""
+        self._rounds.sync()
+
+    def state_dict(self) -> State:
+        """Give all that is needed to go on with the same batches, as tensors and plain values.
+
+        That includes what loaders have asked for ahead.  The state is the same on all processes that share draws, apart
+        from their names: one may save it and all load it.
+        """
+        if self._rounds.waiting:
+            raise RuntimeError(
+                f"{self._rounds.waiting} rounds of feedback are still to be exchanged: call sync() on all processes "
+                f"first."
+            )
+        state = {
+            "sampler": self.sampler.state_dict(),
+            "meter": self.meter.state_dict(),
+            "passes": self._passes.state_dict(),
+        }
+        return as_tensors(state)
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Go on where the state was saved, or refuse it and stay as before; build it with the same arguments first."""
+        state = as_arrays(state_dict)
+        require(state, {"sampler", "meter", "passes"}, "a loader")
+        passes, meter = self._passes.loaded(state["passes"]), self.meter.state_dict()
+        self.meter.load_state_dict(state["meter"])
+        try:
+            self.sampler.load_state_dict(state["sampler"])
+        except BaseException:
+            self.meter.load_state_dict(meter)
+            raise
+        self._passes.give_up()
+        self._passes = passes
+
+    def __repr__(self) -> str:
+        return f"MixtureBatchSampler({self.sampler.components!r}, batch_size={self.batch_size}, {self.layout.name})"
+
+
+def _reshuffled(sampler: Sampler) -> bool:
+    components = sampler.components
+    return isinstance(components, Groups) and not components.replacement and isinstance(sampler.allocate, Carried)
+
+
+def _printed(state: State) -> str:
+    """Give all of a state, long arrays included, as text that tells states apart."""
+    return repr({key: value.tobytes() if isinstance(value, np.ndarray) else value for key, value in state.items()})

@@ -1,0 +1,84 @@
+"""What takes weights and receipts through a loader of the user's own, workers included.
+
+A batch sampler can send a worker nothing but indices.  So its lists of indices carry the number of the draw and the
+weights with them; a dataset that is wrapped passes them on with the samples, and the collate function puts them into
+the batch.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import torch
+from torch.utils.data import Dataset, default_collate
+
+from varmix.arrays import FloatArray
+
+WEIGHT, DRAW_ID = "weight", "draw_id"
+
+
+class Slots(list[int]):
+    """The indices of a batch, with the number of their draw and their weights."""
+
+    def __init__(self, indices: Sequence[int], draw_id: int, weights: FloatArray) -> None:
+        super().__init__(indices)
+        self.draw_id = draw_id
+        self.weights = weights
+
+
+class Samples(list[Any]):
+    """The samples of a batch, with the slots that they were fetched for."""
+
+    def __init__(self, samples: Sequence[Any], slots: Slots) -> None:
+        super().__init__(samples)
+        self.slots = slots
+
+
+class Tagged(Dataset[Any]):  # type: ignore[misc]
+    """A dataset that passes on, with the samples of a batch, what came with their indices."""
+
+    def __init__(self, dataset: Dataset[Any]) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:  # noqa: ANN401
+        return self.dataset[index]
+
+    def __getitems__(self, indices: list[int]) -> Any:  # noqa: ANN401
+        """Fetch a batch, as a loader does it."""
+        if not isinstance(indices, Slots):
+            raise TypeError(
+                "A tagged dataset needs the lists of its MixtureBatchSampler: give that to the loader as batch_sampler."
+            )
+        together = getattr(self.dataset, "__getitems__", None)
+        samples = together(list(indices)) if together else [self.dataset[i] for i in indices]
+        if not isinstance(samples, list):
+            raise TypeError(
+                f"__getitems__ of {type(self.dataset).__name__} must give a list with one sample for every index, got "
+                f"{type(samples).__name__}."
+            )
+        return Samples(samples, indices)
+
+
+class Collate:
+    """Collates the samples, then puts `weight` and `draw_id` into the batch.
+
+    A batch that is a dictionary gets both as entries, a tuple or a list gets them behind its items, and anything else
+    becomes a tuple with them.
+    """
+
+    def __init__(self, collate_fn: Callable[[list[Any]], Any] | None = None) -> None:
+        self.collate_fn = default_collate if collate_fn is None else collate_fn
+
+    def __call__(self, samples: list[Any]) -> Any:  # noqa: ANN401
+        """Give the batch of these samples."""
+        if not isinstance(samples, Samples):
+            raise TypeError("The collate function of a MixtureBatchSampler needs its dataset: wrap it by `tagged`.")
+        batch = self.collate_fn(list(samples))
+        weight = torch.from_numpy(samples.slots.weights).to(torch.get_default_dtype())
+        draw_id = torch.tensor(samples.slots.draw_id)
+        if isinstance(batch, Mapping):
+            return {**batch, WEIGHT: weight, DRAW_ID: draw_id}
+        items = cast("Sequence[Any]", batch if isinstance(batch, (tuple, list)) else (batch,))
+        return (*items, weight, draw_id)

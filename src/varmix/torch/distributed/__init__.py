@@ -1,0 +1,6 @@
+"""Many processes: one mixture, learnt by all of them from what each of them sees."""
+
+from varmix.torch.distributed.layout import Layout, LayoutName, layout_of
+from varmix.torch.distributed.rounds import Rounds
+
+__all__ = ["Layout", "LayoutName", "Rounds", "layout_of"]

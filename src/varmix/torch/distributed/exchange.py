@@ -1,0 +1,146 @@
+"""What processes exchange about a round: sums where the learner asks for no more, else rows.
+
+sums   value and gradient of the cost at the present mixture: k + 7 numbers, one all-reduce
+rows   every norm (and, of points that others do not have, ratios and densities): one all-gather
+"""
+
+from typing import NamedTuple, Protocol, final
+from zlib import crc32
+
+import numpy as np
+
+from varmix.arrays import FloatArray
+from varmix.draw import Draw
+from varmix.evidence import Evidence
+from varmix.meter import Moments
+from varmix.sampler import Sampler
+from varmix.torch.distributed.layout import Layout
+from varmix.torch.distributed.processes import Processes
+
+
+class Round(NamedTuple):
+    """A receipt, the whole of it and this process's part, with the norms of the part and what the meter needs."""
+
+    receipt: Draw
+    part: Draw
+    norms: FloatArray
+    gradient: FloatArray | None
+
+
+class Exchange(Protocol):
+    """How rounds become rows of numbers, and these become learning."""
+
+    def width(self, m: int, k: int) -> int:
+        """Give how many numbers there are to a round with m slots in this process."""
+        ...
+
+    def pack(self, round_: Round, mixture: FloatArray) -> FloatArray:
+        """Give these numbers."""
+        ...
+
+    def spread(self, processes: Processes, packed: FloatArray) -> FloatArray:
+        """Give the numbers (p,) of all processes, (members, p), in one collective."""
+        ...
+
+    def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> Moments:
+        """Learn from the numbers (members, numbers) of a round, and give what the meter is to know."""
+        ...
+
+
+@final
+class Sums:
+    """The mean over processes of value, gradient and moments; there is one member, their mean."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._scale, self._own = layout.scale, layout.name == "sharded"
+        self._parts = layout.world if self._own else 1  # receipts to a batch
+
+    def width(self, m: int, k: int) -> int:
+        """Value, gradient, four moments."""
+        return k + 5
+
+    def pack(self, round_: Round, mixture: FloatArray) -> FloatArray:
+        """Take value and gradient at the present mixture."""
+        evidence = Evidence.from_draw(round_.part, self._scale * round_.norms)
+        seen = Moments.of(evidence)
+        moments = seen.uniform, seen.mixture, seen.weight, seen.square
+        return np.array([evidence.value(mixture), *evidence.gradient(mixture), *moments])
+
+    def spread(self, processes: Processes, packed: FloatArray) -> FloatArray:
+        """Add up; all processes have as many slots, so the mean over slots is the mean over processes."""
+        return processes.add_up(packed)[None] / processes.world
+
+    def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> Moments:
+        """Learn from a row that has the same value and gradient."""
+        value, *gradient = numbers[0, :-4]
+        evidence = Evidence.from_sums(float(value), np.array(gradient))
+        sampler.learn(round_.receipt, evidence, round_.norms if self._own else None)
+        uniform, mixture, weight, square = numbers[0, -4:].tolist()
+        largest = float(1.0 / round_.receipt.density.min())
+        return Moments(self._parts * len(round_.receipt), uniform, mixture, weight, square, largest)
+
+
+@final
+class SharedRows:
+    """The norms of all slots, where all processes hold the receipt of the whole batch."""
+
+    def width(self, m: int, k: int) -> int:
+        """One norm a slot."""
+        return m
+
+    def pack(self, round_: Round, mixture: FloatArray) -> FloatArray:
+        """Give the norms of this process's slots."""
+        return round_.norms
+
+    def spread(self, processes: Processes, packed: FloatArray) -> FloatArray:
+        """Gather."""
+        return processes.gather(packed)
+
+    def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> Moments:
+        """Put the norms into the order of the slots, and learn as one process would."""
+        norms = np.ascontiguousarray(numbers.T).ravel()  # slot s is of process s modulo their number
+        evidence = Evidence.from_draw(round_.receipt, norms)
+        sampler.learn(round_.receipt, evidence, evidence.norms)
+        return Moments.of(evidence)
+
+
+@final
+class OwnRows:
+    """Coefficients, densities and ratios of all slots, where every process has points of its own."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._scale = layout.scale
+
+    def width(self, m: int, k: int) -> int:
+        """A coefficient, a density and k ratios a slot."""
+        return m * (k + 2)
+
+    def pack(self, round_: Round, mixture: FloatArray) -> FloatArray:
+        """Give what others cannot know."""
+        evidence = Evidence.from_draw(round_.part, self._scale * round_.norms)
+        return np.column_stack([evidence.coefficients, evidence.density, evidence.ratios]).ravel()
+
+    def spread(self, processes: Processes, packed: FloatArray) -> FloatArray:
+        """Gather."""
+        return processes.gather(packed)
+
+    def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> Moments:
+        """Learn from the rows of all; components see their own process's norms."""
+        rows = numbers.reshape(-1, 2 + round_.part.ratios.shape[1])
+        evidence = Evidence(rows[:, 2:], rows[:, 0], rows[:, 1])
+        sampler.learn(round_.receipt, evidence, round_.norms)
+        return Moments.of(evidence)
+
+
+def stamp(draw: Draw) -> float:
+    """Give a number that tells whether processes have made the same draw."""
+    return float(crc32(draw.density, crc32(draw.indices)))  # type: ignore[arg-type]
+
+
+def exchange_of(sampler: Sampler, layout: Layout) -> Exchange:
+    """Give what a learner and a family need: one that does not say may need rows."""
+    learner_needs = getattr(sampler.learner, "needs_rows", True)
+    if layout.name == "sharded":  # components are the process's own, and see its own norms
+        return OwnRows(layout) if learner_needs else Sums(layout)
+    family_needs = getattr(sampler.components, "observes", True)
+    return SharedRows() if learner_needs or family_needs else Sums(layout)

@@ -1,0 +1,129 @@
+"""Rounds: feedback becomes learning, in one process or in many."""
+
+import logging
+
+import numpy as np
+
+from varmix.arrays import FloatArray, as_count
+from varmix.draw import Draw
+from varmix.evidence import Evidence
+from varmix.meter import GainMeter, Moments
+from varmix.sampler import Sampler
+from varmix.torch.distributed.exchange import Round, Sums, exchange_of, stamp
+from varmix.torch.distributed.layout import Layout
+
+REFUSED, STAMP, HEAD = 0, 1, 2  # what stands before the numbers of a round: who refused it, and which draw it is of
+
+
+class Rounds:
+    """Takes feedback, and lets all processes learn from it every `sync_every` rounds, together or not at all.
+
+    Alone, feedback is learnt from at once.  With others, what each process has seen is exchanged in one collective,
+    after which all hold the same mixture, to the bit.  Between two exchanges mixtures stay, and rounds wait.
+
+    A round that one process refuses, for a loss that is not finite, say, counts on no process.  The one that refused it
+    raises its error, and the others one that says so, when they exchange: none waits for another in vain.
+
+    Parameters
+    ----------
+    sampler
+        The sampler of this process.
+    meter
+        What measures the gain: of all processes together.
+    layout
+        How batches are spread.
+    sync_every
+        Rounds between two exchanges.
+    """
+
+    def __init__(self, sampler: Sampler, meter: GainMeter, layout: Layout, sync_every: int = 1) -> None:
+        self._sampler, self._meter, self._layout = sampler, meter, layout
+        self._every = as_count(sync_every, "sync_every")
+        self._exchange = exchange_of(sampler, layout)
+        self._rounds: list[Round | None] = []
+        self._packed: list[FloatArray] = []
+        if layout.processes is not None and layout.processes.rank == 0:
+            logging.getLogger("varmix").info("%d processes exchange %s", layout.world, self.exchanged)
+
+    @property
+    def exchanged(self) -> str:
+        """What a round sends: nothing, sums or rows."""
+        if self._layout.processes is None:
+            return "nothing"
+        return "sums" if isinstance(self._exchange, Sums) else "rows"
+
+    @property
+    def waiting(self) -> int:
+        """Number of rounds that are still to be exchanged."""
+        return len(self._rounds)
+
+    def update(self, receipt: Draw, part: Draw, norms: FloatArray, gradient: FloatArray | None = None) -> None:
+        """Take the norms of this process's part of a draw, and its mean gradient over all processes, if known."""
+        if self._layout.processes is None:
+            self._learn_alone(receipt, norms, gradient)
+            return
+        refusal: Exception | None = None
+        try:
+            self._keep(receipt, part, norms, gradient)
+        except (TypeError, ValueError) as error:
+            refusal = error
+            self._rounds.append(None)
+            self._packed.append(np.eye(1, HEAD + self._exchange.width(len(part), self._sampler.components.k))[0])
+        refused = self._exchange_all() if self.waiting >= self._every else 0
+        if refusal is not None:
+            raise refusal
+        _tell(refused)
+
+    def _learn_alone(self, receipt: Draw, norms: FloatArray, gradient: FloatArray | None) -> None:
+        self._sampler.check(receipt)
+        evidence = Evidence.from_draw(receipt, norms)
+        mean = self._meter.checked(gradient)
+        self._sampler.learn(receipt, evidence, evidence.norms)
+        self._meter.take(Moments.of(evidence), mean)
+
+    def _keep(self, receipt: Draw, part: Draw, norms: FloatArray, gradient: FloatArray | None) -> None:
+        self._sampler.check(receipt)
+        if any(kept is not None and kept.receipt.serial == receipt.serial for kept in self._rounds):
+            raise ValueError(f"Receipt {receipt.serial} waits to be exchanged already: call update once per draw.")
+        Evidence.from_draw(part, norms)
+        round_ = Round(receipt, part, norms, self._meter.checked(gradient))
+        numbers = self._exchange.pack(round_, self._sampler.mixture)
+        self._rounds.append(round_)
+        self._packed.append(np.append([0.0, 0.0 if self._layout.name == "sharded" else stamp(receipt)], numbers))
+
+    def sync(self) -> None:
+        """Exchange the rounds that wait, now; all processes must call it."""
+        _tell(self._exchange_all())
+
+    def _exchange_all(self) -> int:
+        """Exchange what waits in one collective, and learn; give how many rounds only others have refused."""
+        processes = self._layout.processes
+        if not self._rounds or processes is None:
+            return 0
+        rounds, packed = self._rounds, self._packed
+        self._rounds, self._packed = [], []
+        everything = self._exchange.spread(processes, np.concatenate(packed))
+        ends = np.cumsum([len(numbers) for numbers in packed])
+        refused = 0
+        for round_, own, numbers in zip(rounds, packed, np.split(everything, ends[:-1], axis=1), strict=True):
+            if round_ is None:
+                continue
+            if numbers[:, REFUSED].any():
+                refused += 1
+                continue
+            if (numbers[:, STAMP] != own[STAMP]).any():
+                raise RuntimeError(
+                    "The processes have made different draws, so their feedback cannot be added up. All need the same "
+                    "data, rng, num_workers and prefetch_factor, and must call update for the same batches."
+                )
+            self._meter.take(self._exchange.learn(self._sampler, round_, numbers[:, HEAD:]), round_.gradient)
+        return refused
+
+
+def _tell(refused: int) -> None:
+    """Raise where other processes have refused rounds that this one has not."""
+    if refused:
+        raise ValueError(
+            "Another process refused the norms of a round, so no process has learnt from it. See its error, and skip "
+            "batches that diverged on all processes."
+        )

@@ -1,0 +1,10 @@
+"""Norms: what to feed back about the examples of a batch, from the cheapest to the most exact.
+
+`losses` costs nothing, `last_layer` next to nothing, `ghost` some of a training step and `exact` several of them.
+"""
+
+from varmix.torch.norms.ghosts import Seen, ghost
+from varmix.torch.norms.loops import exact
+from varmix.torch.norms.outputs import last_layer, losses
+
+__all__ = ["Seen", "exact", "ghost", "last_layer", "losses"]

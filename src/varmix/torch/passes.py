@@ -1,0 +1,113 @@
+"""Passes: where a loop over batches is, so that it can be saved and taken up again."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from varmix.arrays import State, as_count, require
+from varmix.draw import Draw
+from varmix.torch.flight import Flight
+
+
+class Passes:
+    """The number of the present pass, the place in it, and the receipts that are ahead of the user.
+
+    Loading in the middle of a pass goes on with it: first come the receipts that were ahead, then new draws.
+
+    Parameters
+    ----------
+    size
+        Slots of a full batch.
+    full
+        Full batches in a pass.
+    last
+        Slots of a last batch after them; 0 for none.
+    """
+
+    def __init__(self, size: int, full: int, last: int) -> None:
+        self._size, self._full, self._last = size, full, last
+        self.flight = Flight()
+        #: Whether somebody calls `end` when the loop is over; else it is over when nothing is ahead any more.
+        self.followed = False
+        self._epoch = self._next = self._position = self._live = 0
+        self._begun, self._over, self._resumed = False, True, False
+
+    def __len__(self) -> int:
+        return self._full + bool(self._last)
+
+    @property
+    def epoch(self) -> int:
+        """Number of the present pass, or of the next if none has begun."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which number the next pass has, or the one that is to be gone on with."""
+        self._next = as_count(epoch, "epoch", least=0)
+        if not self._begun or self._resumed:
+            self._epoch = self._next
+
+    def run(self, draw: Callable[[int], Draw], end_epoch: Callable[[], None]) -> Iterator[Draw]:
+        """Give the receipts of the next pass, or of the rest of the one that was loaded."""
+        # Here, and not when the iterator is made: loaders with workers make two of them, and use one.
+        number, again = self._begin(end_epoch), deque(self.flight.ahead)
+        while again or self._position < len(self):
+            if number != self._live:
+                raise RuntimeError(
+                    "A newer pass over this loader has begun, or a state was loaded, and receipts can be kept in order "
+                    "for one loop at a time only. Build a loader of its own for every loop that runs beside another."
+                )
+            if again:
+                yield again.popleft()
+                continue
+            receipt = draw(self._size if self._position < self._full else self._last)
+            self._position += 1
+            self.flight.leave(receipt)
+            yield receipt
+        self._over = not self.followed
+
+    def _begin(self, end_epoch: Callable[[], None]) -> int:
+        """Begin a pass; for the components the one before it is over only now, when its last feedback has come."""
+        if not self._resumed:
+            if self._begun:
+                end_epoch()
+            self.flight.clear()
+            self._position, self._epoch = 0, self._next
+        self._begun, self._over, self._resumed = True, False, False
+        self._next = self._epoch + 1
+        self._live += 1
+        return self._live
+
+    def end(self) -> None:
+        """Say that the loop is over."""
+        self._over = True
+
+    def state_dict(self) -> State:
+        """Give the place, and what is ahead."""
+        ahead = self.flight.state_dict()
+        going = self._begun and not (self._over and not ahead)
+        numbers = {"epoch": self._epoch, "next": self._next, "position": self._position}
+        shape = {"size": self._size, "full": self._full, "last": self._last}
+        return {**numbers, **shape, "begun": self._begun, "going": going, "ahead": ahead}
+
+    def loaded(self, state: State) -> "Passes":
+        """Give the passes that were saved, after checking that they are these; loops over these ones are over."""
+        require(state, set(self.state_dict()), "the passes of a loader")
+        for name, value in {"size": self._size, "full": self._full, "last": self._last}.items():
+            if state[name] != value:
+                raise ValueError(
+                    f"The saved loader had {_WORDS[name]} {state[name]}, this one has {value}. Build it as it was when "
+                    f"it was saved."
+                )
+        other = Passes(self._size, self._full, self._last)
+        other.flight, other.followed = Flight.loaded(state["ahead"]), self.followed
+        for name in ("epoch", "next", "position"):
+            setattr(other, f"_{name}", as_count(state[name], name, least=0))
+        other._begun, other._resumed = bool(state["begun"]), bool(state["going"])
+        other._over = not other._resumed
+        return other
+
+    def give_up(self) -> None:
+        """Let every loop that is still running fail."""
+        self._live += 1
+
+
+_WORDS = {"size": "batch_size", "full": "full batches in a pass:", "last": "a last batch of"}

@@ -1,0 +1,75 @@
+"""From what users give for components to a sampler."""
+
+from collections.abc import Sized
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch.utils.data import Dataset, IterableDataset
+
+from varmix.components import Components, Groups
+from varmix.learners import Learner
+from varmix.presets import vrm
+from varmix.sampler import Sampler
+from varmix.spaces import Points
+from varmix.torch.tensors import as_numpy
+
+Source: TypeAlias = Components | Sampler | ArrayLike | torch.Tensor
+"""A family, labels of the points, or a sampler that is ready."""
+
+
+def as_sampler(
+    source: Source,
+    *,
+    learner: Learner[Any] | None = None,
+    gamma: float | None = None,
+    rng: int | np.random.Generator | None = None,
+) -> Sampler:
+    """Give a sampler of points: labels mean groups without replacement, and a family gets the uniform law behind it.
+
+    Examples
+    --------
+    >>> as_sampler(["cat", "dog", "dog"], rng=0).components.replacement
+    False
+    """
+    if isinstance(source, Sampler):
+        if learner is not None or gamma is not None or rng is not None:
+            raise TypeError("A Sampler has its learner, gamma and rng already: give these, or a sampler, not both.")
+        sampler = source
+    else:
+        family = source if _is_family(source) else _groups(source)
+        sampler = vrm(family, learner=learner, gamma=gamma, rng=rng)  # type: ignore[arg-type]
+    space = sampler.components.space
+    if not isinstance(space, Points):
+        raise TypeError(f"Batches of a loader are made of points, and {sampler.components!r} draws {space}.")
+    return sampler
+
+
+def _is_family(source: object) -> bool:
+    return hasattr(source, "ratios") and not isinstance(source, type)
+
+
+def _groups(labels: Any) -> Groups:  # noqa: ANN401
+    if isinstance(labels, (type, str)):
+        raise TypeError(
+            f"components must be labels of the points, a family such as varmix.Groups(labels), or a varmix.Sampler; "
+            f"got {labels!r}."
+        )
+    return Groups(as_numpy(labels) if isinstance(labels, torch.Tensor) else labels, replacement=False)
+
+
+def check_dataset(dataset: Dataset[Any], n: int) -> None:
+    """Refuse a dataset that cannot be indexed, or that is not of n points."""
+    if isinstance(dataset, IterableDataset):
+        raise TypeError(
+            "A stream has no indices to draw. Use varmix.torch.Interleave for several streams, or a dataset with "
+            "__getitem__ and __len__."
+        )
+    if not isinstance(dataset, Sized):
+        raise TypeError(f"{type(dataset).__name__} has no length: a loader draws the indices 0 to len(dataset) - 1.")
+    if len(dataset) != n:
+        raise ValueError(
+            f"The dataset has {len(dataset):,} items and the components are over {n:,} points. Give one label for "
+            f"every item, and build a new loader when the dataset has changed."
+        )

@@ -1,0 +1,258 @@
+"""Scenarios that several processes of one gloo group play; started as a script, once per process.
+
+    python gang.py SCENARIO,SCENARIO,... RANK WORLD FOLDER
+
+Each gives plain values, which the script writes into FOLDER/RANK.json by the scenarios' names.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import varmix
+from loading import LABELS, Numbers, follow, losses
+from varmix.torch import AdaptiveLoader
+
+SIZES = (40, 60, 100, 140)  # of shards
+
+
+def start(scenarios, world, folder, check=True):
+    """Play some scenarios; give what every process has to say of them, by rank."""
+    folder = Path(folder)
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": paths, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    commands = [[sys.executable, __file__, scenarios, str(rank), str(world), str(folder)] for rank in range(world)]
+    running = [subprocess.Popen(c, env=environment, stderr=subprocess.PIPE, text=True) for c in commands]
+    try:
+        ended = [process.communicate(timeout=300)[1] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    if check:
+        assert [process.returncode for process in running] == [0] * world, "\n".join(ended)
+        return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(world)]
+    return [(process.returncode, error) for process, error in zip(running, ended, strict=True)]
+
+
+def count_collectives():
+    """Count the calls of collectives from now on."""
+    calls = Counter()
+    for name in ("all_reduce", "all_gather", "broadcast"):
+        setattr(dist, name, _counted(name, getattr(dist, name), calls))
+    return calls
+
+
+def _counted(name, function, calls):
+    def counted(*arguments, **options):
+        calls[name] += 1
+        return function(*arguments, **options)
+
+    return counted
+
+
+def bits(array):
+    return np.asarray(array).tobytes().hex()
+
+
+def seen_by(loader, steps, passes=100):
+    """Follow a loader; give indices of this process and the last mixture."""
+    seen = follow(loader, steps, passes)
+    return {
+        "batches": [batch for batch, _, _ in seen],
+        "mixture": loader.mixture.tolist(),
+        "bits": bits(loader.mixture),
+    }
+
+
+FAMILIES = {
+    "groups": lambda: (varmix.Groups(LABELS, replacement=False), None),
+    "dense": lambda: (varmix.Dense(_laws()), None),
+    "ons": lambda: (varmix.Groups(LABELS, replacement=False), varmix.ONS(gamma=0.1)),
+    "leader": lambda: (varmix.Groups(LABELS, replacement=False), varmix.Leader()),
+    "cross": lambda: (varmix.Groups(LABELS, replacement=False, refresh="cross"), None),
+}
+
+
+def _laws():
+    laws = np.random.default_rng(0).gamma(1.0, size=(100, 3))
+    return laws / laws.sum(axis=0)
+
+
+def build(name, **options):
+    family, learner = FAMILIES[name]()
+    return AdaptiveLoader(Numbers(), family, 24, learner=learner, **{"rng": 0, **options})
+
+
+def replicated(rank, world):
+    """All families for 200 steps, with what was sent; and less often, and with workers."""
+    found = {}
+    for name in FAMILIES:
+        loader = build(name, rng=rank)  # the seed of the first process counts
+        calls = count_collectives()
+        found[name] = {**seen_by(loader, 200), "exchanged": loader.batches.exchanged, "calls": dict(calls)}
+    loader = build("groups", sync_every=5)
+    calls = count_collectives()
+    found["sync_every"] = {**seen_by(loader, 200), "calls": dict(calls)}
+    found["workers"] = seen_by(build("groups", num_workers=1), 30)
+    found["draws"] = loader.meter.draws
+    found["gain"] = loader.meter.gain
+    return found
+
+
+def sharded(rank, world):
+    """Points of its own for every process."""
+    n, offset = SIZES[rank], sum(SIZES[:rank])
+    labels, found = np.arange(n) % 3, {}
+    for name, learner in (("sums", None), ("rows", varmix.Leader())):
+        loader = AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0, learner=learner, steps=500)
+        calls, total = count_collectives(), 0.0
+        for batch, draw in loader:
+            values = (batch + offset).double() ** 1.5
+            loader.update(draw, values)
+            total += (draw.weights.double() * values).mean().item()
+        found[name] = {
+            "bits": bits(loader.mixture),
+            "mixture": loader.mixture.tolist(),
+            "mean": total / len(loader),
+            "exchanged": loader.batches.exchanged,
+            "calls": dict(calls),
+            "scale": loader.batches.layout.scale,
+            "draws": loader.meter.draws,
+            "gain": loader.meter.gain.value,
+        }
+    found["steps"] = len(AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0))
+    return found
+
+
+def descend(model, loader, steps=60):
+    """Train a linear model with the loader's weights; give its parameters."""
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+    done = 0
+    while done < steps:
+        for batch, draw in loader:
+            x = features(batch)
+            errors = (model(x)[:, 0] - x[:, 0] * x[:, 1] - (batch >= 90).double()) ** 2
+            optimiser.zero_grad()
+            (draw.weights * errors).mean().backward()
+            optimiser.step()
+            loader.update(draw, errors.detach().sqrt())
+            done += 1
+    return torch.cat([p.detach().flatten() for p in model.parameters()]).tolist()
+
+
+def features(indices):
+    return torch.stack([torch.sin(indices.double() * f) for f in (1.0, 0.37, 0.11)], dim=1)
+
+
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
+
+
+def ddp(rank, world):
+    """DistributedDataParallel averages gradients."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        return descend(DistributedDataParallel(model()), build("groups"))
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def refusals(rank, world):
+    """What is refused on all processes, and what one of them refuses."""
+    found = {}
+    loader = build("groups")
+    for step, (batch, draw) in enumerate(loader):
+        norms = losses(batch)
+        before = bits(loader.mixture), loader.meter.draws
+        if step == 3 and rank == 1:
+            norms[0] = float("nan")
+        try:
+            loader.update(draw, norms)
+        except ValueError as error:
+            found["nan"] = [step, str(error), (bits(loader.mixture), loader.meter.draws) == before]
+            loader.update(draw, losses(batch))  # it was not used up
+    found["bits"], found["draws"] = bits(loader.mixture), loader.meter.draws
+    loader = build("groups", sync_every=4, steps=8)
+    found["late"] = []
+    for step, (batch, draw) in enumerate(loader):
+        norms = losses(batch) if (step, rank) != (1, 1) else torch.full((len(batch),), float("inf"))
+        try:
+            loader.update(draw, norms)
+        except ValueError as error:
+            found["late"].append([step, str(error)])
+    found["late_bits"], found["late_draws"] = bits(loader.mixture), loader.meter.draws
+    twice = build("groups", sync_every=3)
+    _, draw = next(iter(twice))
+    twice.update(draw, torch.ones(24 // world))
+    found["twice"] = _error(lambda: twice.update(draw, torch.ones(24 // world)))
+    found["save"] = _error(twice.state_dict)
+    twice.sync()
+    found["saved"] = _error(twice.state_dict)
+    found["undivided"] = _error(lambda: AdaptiveLoader(Numbers(), LABELS, 24 * world + 1))
+    found["batch_size"] = _error(lambda: AdaptiveLoader(Numbers(), LABELS, 24 * (rank + 1)))
+    found["labels"] = _error(lambda: AdaptiveLoader(Numbers(), np.roll(LABELS, rank) // (1 + rank), 24))
+    ready = varmix.vrm(varmix.Groups(LABELS), rng=rank)
+    found["rng"] = _error(lambda: AdaptiveLoader(Numbers(), ready, 24))
+    loader = build("groups")
+    batch, draw = next(iter(loader))
+    if rank == 1:
+        loader.sampler.draw(5)
+    loader.update(draw, losses(batch))
+    batch, draw = next(iter(loader))
+    found["draws differ"] = _error(lambda: loader.update(draw, losses(batch)))
+    return found
+
+
+def _error(call):
+    try:
+        call()
+    except (ValueError, RuntimeError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def resumed(rank, world):
+    """Stopped in the middle of a pass; the state is the first process's."""
+    folder = Path(sys.argv[4])
+    whole = seen_by(build("groups", num_workers=1), 15)
+    first = build("groups", num_workers=1)
+    before = seen_by(first, 6)
+    if rank == 0:
+        torch.save(first.state_dict(), folder / "state.pt")
+    dist.barrier()
+    second = build("groups", num_workers=1, rng=5)
+    second.load_state_dict(torch.load(folder / "state.pt", weights_only=True))
+    after = seen_by(second, 9)
+    return {"same": before["batches"] + after["batches"] == whole["batches"], "bits": after["bits"] == whole["bits"]}
+
+
+def dying(rank, world):
+    """One process dies in the middle."""
+    loader = build("groups")
+    for step, (batch, draw) in enumerate(loader):
+        if step == 2 and rank == 1:
+            os._exit(7)
+        loader.update(draw, losses(batch))
+
+
+def main():
+    scenarios, rank, world, folder = sys.argv[1].split(","), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
+    found = {scenario: globals()[scenario](rank, world) for scenario in scenarios}
+    (folder / f"{rank}.json").write_text(json.dumps(found))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Many processes hold one mixture, to the bit, and train as one process with the whole batch would."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import gang
+import varmix
+from loading import Numbers, follow
+from varmix.torch import AdaptiveLoader
+from varmix.uniforms import as_generator
+
+WORLDS = [2, 4]
+SEED = int(as_generator(0).integers(2**53))  # which the first process draws from rng=0, and all take
+pytestmark = pytest.mark.xdist_group("processes")  # what is started once serves many tests
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """What two processes have to say: starting them takes most of the time, so they play everything."""
+    return gang.start("replicated,sharded,ddp,refusals,resumed", 2, tmp_path_factory.mktemp("two"))
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory):
+    return gang.start("replicated,sharded,ddp", 4, tmp_path_factory.mktemp("four"))
+
+
+@pytest.fixture(params=WORLDS)
+def all_of_them(request):
+    return request.getfixturevalue({2: "two", 4: "four"}[request.param])
+
+
+@pytest.fixture
+def replicated(all_of_them):
+    return [found["replicated"] for found in all_of_them]
+
+
+@pytest.fixture
+def sharded(all_of_them):
+    return [found["sharded"] for found in all_of_them]
+
+
+@pytest.fixture
+def refusals(two):
+    return [found["refusals"] for found in two]
+
+
+@pytest.mark.parametrize("name", [*gang.FAMILIES, "sync_every", "workers"])
+def test_mixtures_are_the_same_bits_on_all_processes(replicated, name):
+    assert len({found[name]["bits"] for found in replicated}) == 1
+
+
+@pytest.mark.parametrize("name", list(gang.FAMILIES))
+def test_processes_agree_with_one_that_has_the_whole_batch(replicated, name):
+    alone = gang.build(name, rng=SEED, layout="alone")
+    whole = follow(alone, 200, 100)
+    world = len(replicated)
+    for rank, found in enumerate(replicated):
+        assert found[name]["batches"] == [batch[rank::world] for batch, _, _ in whole]
+        np.testing.assert_allclose(found[name]["mixture"], alone.mixture, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("groups", {"all_reduce": 200}),
+        ("dense", {"all_reduce": 200}),
+        ("ons", {"all_reduce": 200}),
+        ("leader", {"all_gather": 200}),
+        ("cross", {"all_gather": 200}),
+        ("sync_every", {"all_reduce": 40}),
+    ],
+)
+def test_a_step_is_one_collective_or_less(replicated, name, sent):
+    assert {str(found[name]["calls"]) for found in replicated} == {str(sent)}
+
+
+@pytest.mark.parametrize("name", list(gang.FAMILIES))
+def test_a_loader_says_what_it_exchanges(replicated, name):
+    needs_rows = name in ("leader", "cross")
+    assert {found[name]["exchanged"] for found in replicated} == {"rows" if needs_rows else "sums"}
+
+
+def test_rows_give_the_bits_of_one_process(replicated):
+    for name in ("leader", "cross"):
+        alone = gang.build(name, rng=SEED, layout="alone")
+        follow(alone, 200, 100)
+        assert replicated[0][name]["bits"] == gang.bits(alone.mixture)
+
+
+def test_the_meter_is_of_all_processes(replicated):
+    alone = gang.build("groups", rng=SEED, layout="alone")
+    follow(alone, 200, 100)
+    for found in replicated:
+        assert found["draws"] == alone.meter.draws
+        # Fewer exchanges, another course of the mixture: about the same gain.
+        np.testing.assert_allclose(found["gain"][0], alone.meter.gain.value, rtol=0.05)
+        assert found["gain"] == replicated[0]["gain"]
+
+
+@pytest.mark.parametrize("name", ["sums", "rows"])
+def test_shards_share_a_mixture_and_a_global_objective(sharded, name):
+    world = len(sharded)
+    points = np.arange(sum(gang.SIZES[:world]))
+    assert len({found[name]["bits"] for found in sharded}) == 1
+    assert {found[name]["exchanged"] for found in sharded} == {name}
+    assert {sum(found[name]["calls"].values()) for found in sharded} == {500}
+    for rank, found in enumerate(sharded):
+        assert found[name]["scale"] == world * gang.SIZES[rank] / len(points)
+        assert found[name]["draws"] == 500 * 24
+    estimate = np.mean([found[name]["mean"] for found in sharded])
+    unscaled = np.mean([found[name]["mean"] / found[name]["scale"] for found in sharded])
+    truth = (points**1.5).mean()
+    assert abs(estimate / truth - 1) < 0.01
+    assert abs(unscaled / truth - 1) > 0.1  # the control: without the sizes of the shards it is another objective
+
+
+def test_shards_make_as_many_steps_as_all_points_ask_for(sharded):
+    world = len(sharded)
+    assert {found["steps"] for found in sharded} == {sum(gang.SIZES[:world]) // 24}
+
+
+def test_gradients_that_are_averaged_train_as_one_process(all_of_them):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        alone = gang.descend(gang.model(), gang.build("groups", rng=SEED, layout="alone"))
+    finally:
+        torch.set_default_dtype(before)
+    for found in all_of_them:
+        np.testing.assert_allclose(found["ddp"], alone, rtol=0, atol=1e-10)
+
+
+def test_a_round_that_one_refuses_counts_on_none(refusals):
+    first, second = (found["nan"] for found in refusals)
+    assert first[0] == second[0] == 3
+    assert "Another process refused" in first[1]
+    assert "nan" in second[1]
+    assert [first[2], second[2]] == [True, True]  # nothing was applied
+    assert refusals[0]["bits"] == refusals[1]["bits"]
+    assert refusals[0]["draws"] == refusals[1]["draws"] == 100
+
+
+def test_a_round_that_is_refused_between_exchanges_is_left_out_of_the_next(refusals):
+    (first,), (second,) = (found["late"] for found in refusals)
+    assert (first[0], second[0]) == (3, 1)
+    assert "Another process refused" in first[1]
+    assert "infinite" in second[1]
+    assert refusals[0]["late_bits"] == refusals[1]["late_bits"]
+    assert refusals[0]["late_draws"] == refusals[1]["late_draws"] == 7 * 24
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("twice", "ValueError: Receipt 0 waits to be exchanged already"),
+        ("save", "RuntimeError: 2 rounds of feedback are still to be exchanged: call sync()"),
+        ("undivided", "ValueError: batch_size is that of all processes together: 49 is no multiple of the 2 processes"),
+        ("batch_size", "ValueError: Processes 0 and 1 were built with different batch_size"),
+        ("labels", "ValueError: Processes 0 and 1 were built with different"),
+        ("rng", "ValueError: Processes 0 and 1 were built with different rng"),
+        ("draws differ", "RuntimeError: The processes have made different draws"),
+    ],
+)
+def test_what_cannot_be_is_refused_on_all_processes(refusals, name, words):
+    for found in refusals:
+        assert (found[name] or "").startswith(words)
+
+
+def test_a_state_can_be_saved_once_nothing_waits(refusals):
+    assert [found["saved"] for found in refusals] == [None, None]
+
+
+def test_a_state_of_one_process_is_that_of_all(two):
+    for found in two:
+        assert found["resumed"] == {"same": True, "bits": True}
+
+
+def test_a_process_that_dies_ends_the_others(tmp_path):
+    (code, error), (died, _) = gang.start("dying", 2, tmp_path, check=False)
+    assert died == 7
+    assert code != 0
+    assert "update" in error
+    assert "gloo" in error.lower() or "connection" in error.lower()
+
+
+SCRIPT = """
+import sys
+import torch.distributed as dist
+from loading import LABELS, Numbers, follow
+from varmix.torch import AdaptiveLoader
+
+dist.init_process_group("gloo")
+loader = AdaptiveLoader(Numbers(), LABELS, 20, rng=0)
+follow(loader)
+with open(f"{sys.argv[1]}/{dist.get_rank()}", "w") as file:
+    file.write(f"{loader.batches.layout.name} {loader.mixture.tobytes().hex()}")
+dist.destroy_process_group()
+"""
+
+
+def test_torchrun_starts_it(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": paths, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*command, str(tmp_path / "train.py"), str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = ((tmp_path / str(rank)).read_text() for rank in range(2))
+    assert first == second
+    assert first.startswith("replicated ")
+
+
+def test_a_group_of_one_is_alone():
+    loader = AdaptiveLoader(Numbers(), varmix.Groups(np.arange(100) % 2), 10, rng=0)
+    assert loader.batches.layout.name == "alone"
+    assert loader.batches.exchanged == "nothing"
+    loader.sync()

@@ -1,0 +1,337 @@
+"""AdaptiveLoader feels like a DataLoader, and pairs every batch with its receipt."""
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+import varmix
+from loading import LABELS, Numbers, follow, losses
+from varmix.torch import AdaptiveLoader, TensorDraw
+
+
+def make(**options):
+    return AdaptiveLoader(Numbers(), LABELS, 8, rng=0, **options)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_and_receipts_belong_together(workers):
+    loader = make(num_workers=workers)
+    for batch, draw in loader:
+        assert isinstance(draw, TensorDraw)
+        assert batch.tolist() == draw.indices.tolist() == draw.part.indices.tolist()
+        assert draw.weights.tolist() == draw.part.weights.astype(np.float32).tolist()
+        loader.update(draw, losses(batch))
+    assert loader.mixture[:-1].argmax() == 2
+
+
+def test_labels_mean_groups_without_replacement():
+    components = make().sampler.components
+    assert isinstance(components, varmix.Groups)
+    assert not components.replacement
+
+
+@pytest.mark.parametrize("kind", ["list", "tensor", "family", "sampler"])
+def test_components_may_be_given_in_several_ways(kind):
+    family = varmix.Groups(LABELS, replacement=False)
+    given = {"list": LABELS.tolist(), "tensor": torch.tensor(LABELS), "family": family}
+    if kind == "sampler":
+        loader = AdaptiveLoader(Numbers(), varmix.vrm(family, rng=0), 8)
+    else:
+        loader = AdaptiveLoader(Numbers(), given[kind], 8, rng=0)
+    assert follow(loader) == follow(make())
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_one_group_is_plain_reshuffling(passes):
+    loader = AdaptiveLoader(Numbers(), np.zeros(100, int), 8, rng=0)
+    seen = [follow(loader) for _ in range(passes)]
+    sizes = [len(batch) for batch, _, _ in seen[0]]
+    assert sizes == [len(batch) for batch in DataLoader(Numbers(), 8, shuffle=True)]
+    for one in seen:
+        assert sorted(i for batch, _, _ in one for i in batch) == list(range(100))
+        assert {w for _, weights, _ in one for w in weights} == {1.0}
+    assert len({str(one) for one in seen}) == passes  # another order in every pass
+
+
+def test_a_mixture_that_learns_nothing_gives_every_point_once():
+    loader = AdaptiveLoader(Numbers(), varmix.uniform(100, replacement=False, rng=0), 10)
+    assert sorted(i for batch, _ in loader for i in batch.tolist()) == list(range(100))
+
+
+@pytest.mark.parametrize(("options", "sizes"), [({}, [8] * 12 + [4]), ({"drop_last": True}, [8] * 12)])
+def test_a_pass_has_as_many_batches_as_of_a_loader(options, sizes):
+    loader = make(**options)
+    assert len(loader) == len(sizes) == len(DataLoader(Numbers(), 8, **options))
+    assert [len(batch) for batch, _ in loader] == sizes
+
+
+def test_steps_say_how_long_a_pass_is():
+    loader = make(steps=30)
+    assert len(loader) == 30
+    assert [len(batch) for batch, _ in loader] == [8] * 30
+
+
+def test_epochs_are_counted_and_can_be_set():
+    loader = make()
+    assert loader.epoch == 0
+    for number in range(3):
+        for _ in loader:
+            assert loader.epoch == number
+    loader.set_epoch(7)
+    for _ in loader:
+        assert loader.epoch == 7
+
+
+def test_the_end_of_a_pass_reaches_the_components_with_all_feedback():
+    calls = []
+
+    class Family(varmix.components.Family):
+        space, k, c = varmix.Points(100), 1, 1.0
+
+        def draw(self, lanes, uniforms):
+            atoms = (uniforms.take(len(lanes)) * 100).astype(np.int64)
+            return atoms, self.ratios(atoms)
+
+        def ratios(self, atoms):
+            return np.ones((len(atoms), 1))
+
+        def observe(self, draw, norms):
+            calls.append("feedback")
+
+        def end_epoch(self):
+            calls.append("end")
+
+    loader = AdaptiveLoader(Numbers(), Family(), 50, rng=0, num_workers=1)
+    for _ in range(2):
+        for batch, draw in loader:
+            loader.update(draw, losses(batch))
+    assert calls == ["feedback", "feedback", "end", "feedback", "feedback"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int32])
+def test_norms_of_any_type_are_taken_and_detached(dtype):
+    loader = make()
+    for batch, draw in loader:
+        norms = losses(batch).to(dtype)
+        if dtype.is_floating_point:
+            norms.requires_grad_()
+        loader.update(draw, norms)
+    assert loader.mixture[:-1].argmax() == 2
+
+
+def test_norms_may_be_an_array():
+    one, other = make(), make()
+    for (batch, draw), (_, second) in zip(one, other, strict=True):
+        one.update(draw, losses(batch))
+        other.update(second, losses(batch).numpy())
+    assert (one.mixture == other.mixture).all()
+
+
+def test_weights_have_the_default_type():
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        _, draw = next(iter(make()))
+    finally:
+        torch.set_default_dtype(before)
+    assert draw.weights.dtype == torch.float64
+
+
+def test_weights_are_on_the_device_of_the_batch():
+    loader = make(collate_fn=lambda samples: {"x": [torch.stack(samples).to("meta")]})
+    _, draw = next(iter(loader))
+    assert draw.weights.device.type == "meta"
+    _, draw = next(iter(make()))
+    assert draw.to("meta").weights.device.type == "meta"
+
+
+def test_what_a_data_loader_takes_is_passed_on():
+    def start(worker):
+        torch.manual_seed(worker)
+
+    generator = torch.Generator().manual_seed(3)
+    loader = make(
+        num_workers=1,
+        prefetch_factor=3,
+        persistent_workers=True,
+        worker_init_fn=start,
+        generator=generator,
+        pin_memory=False,
+        timeout=60,
+    )
+    inner = loader.loader
+    assert (inner.prefetch_factor, inner.persistent_workers, inner.timeout) == (3, True, 60)
+    assert inner.worker_init_fn is start
+    assert inner.generator is generator
+    assert loader.lag == 3
+    seen = [[batch.tolist() for batch, _ in loader] for _ in range(2)]  # persistent workers go on
+    assert [len(one) for one in seen] == [13, 13]
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker processes")
+@pytest.mark.parametrize(("workers", "prefetch"), [(0, None), (1, 2), (2, 2), (2, 3), (4, 2)])
+def test_feedback_lags_behind_draws_by_workers_times_prefetch(workers, prefetch):
+    loader = make(num_workers=workers, prefetch_factor=prefetch, steps=30)
+    assert loader.lag == workers * (prefetch or 0)
+    for number, (_, draw) in enumerate(loader):
+        drawn = loader.sampler.state_dict()["serial"]
+        assert draw.serial == number
+        assert drawn - number - 1 == min(loader.lag, 30 - number - 1)
+
+
+def test_feedback_changes_the_first_draw_after_the_lag():
+    loader, silent = make(num_workers=2, steps=20), make(num_workers=2, steps=20)
+    pairs = []
+    for (batch, draw), (_, other) in zip(loader, silent, strict=True):
+        loader.update(draw, losses(batch))
+        pairs.append(draw.weights.tolist() == other.weights.tolist())
+    assert pairs.index(False) == loader.lag + 1
+
+
+def test_the_meter_hears_all_feedback():
+    loader = make()
+    follow(loader, passes=5)
+    assert loader.meter.draws == 500
+    assert loader.meter.gain.value > 1.1
+    assert set(loader.meter.summary()) >= {"gain", "gain_low", "gain_high", "verdict"}
+
+
+def test_the_meter_takes_gradients_for_the_noise():
+    loader = make()
+    for batch, draw in loader:
+        loader.update(draw, losses(batch), gradient=torch.tensor([1.0, 0.5]))
+    assert loader.meter.noise is not None
+
+
+def test_dropped_batches_are_legal():
+    loader = make(num_workers=2)
+    for _ in range(3):
+        for number, (batch, draw) in enumerate(loader):
+            if number % 2:
+                loader.update(draw, losses(batch))
+            if number == 5:
+                break
+    assert len(list(loader)) == 13
+
+
+def test_thirty_million_points():
+    n = 30_000_000
+    loader = AdaptiveLoader(Numbers(n), (np.arange(n) % 10).astype(np.uint8), 4096, rng=0, steps=3)
+    for batch, draw in loader:
+        assert batch.tolist() == draw.indices.tolist()
+        assert batch.max() > 2**24
+        assert len(set((batch % 2).tolist())) == 2  # what single precision cannot tell apart
+        loader.update(draw, torch.ones(4096))
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(10))
+
+
+class NoLength(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        return index
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: make(in_order=False), ValueError, "in_order"),
+        (lambda: make(shuffle=True), TypeError, "shuffle"),
+        (lambda: make(sampler=range(3)), TypeError, "sampler"),
+        (lambda: AdaptiveLoader(Numbers(99), LABELS, 8), ValueError, "99 items .* 100 points"),
+        (lambda: AdaptiveLoader(Stream(), LABELS, 8), TypeError, "Interleave"),
+        (lambda: AdaptiveLoader(NoLength(), LABELS, 8), TypeError, "no length"),
+        (lambda: AdaptiveLoader(Numbers(), varmix.Groups, 8), TypeError, "labels of the points"),
+        (lambda: AdaptiveLoader(Numbers(), "labels", 8), TypeError, "labels of the points"),
+        (lambda: AdaptiveLoader(Numbers(), varmix.uniform(100), 8, rng=0), TypeError, "not both"),
+        (lambda: AdaptiveLoader(Numbers(), varmix.Uniform(varmix.Subsets(100, 3)), 8), TypeError, "points"),
+        (lambda: AdaptiveLoader(Numbers(), LABELS, 0), ValueError, "batch_size"),
+        (lambda: AdaptiveLoader(Numbers(), LABELS, 128, drop_last=True), ValueError, "fewer than one batch"),
+        (lambda: make(steps=0), ValueError, "steps"),
+        (lambda: make(layout="everywhere"), ValueError, "layout"),
+        (lambda: make(layout="sharded"), RuntimeError, "init_process_group"),
+        (lambda: make(sync_every=0), ValueError, "sync_every"),
+        (lambda: make().set_epoch(-1), ValueError, "epoch"),
+    ],
+)
+def test_what_cannot_be_is_refused(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("norms", "words"),
+    [
+        (torch.full((8,), float("nan")), "nan"),
+        (torch.full((8,), float("inf")), "infinite"),
+        (-torch.ones(8), "signed"),
+        (torch.ones(7), r"expected shape \(8,\)"),
+        (torch.tensor(1.0), "per drawn atom"),
+    ],
+)
+def test_bad_norms_leave_everything_as_it_was(norms, words):
+    loader = make()
+    _, draw = next(iter(loader))
+    before = str(loader.state_dict())
+    with pytest.raises(ValueError, match=words):
+        loader.update(draw, norms)
+    assert str(loader.state_dict()) == before
+    loader.update(draw, torch.ones(8))
+
+
+def test_a_bad_gradient_leaves_everything_as_it_was():
+    loader = make()
+    _, draw = next(iter(loader))
+    before = str(loader.state_dict())
+    with pytest.raises(ValueError, match="gradient must be finite"):
+        loader.update(draw, torch.ones(8), gradient=torch.tensor([float("nan")]))
+    assert str(loader.state_dict()) == before
+
+
+def test_a_receipt_is_taken_once():
+    loader = make()
+    _, draw = next(iter(loader))
+    loader.update(draw, torch.ones(8))
+    before = str(loader.state_dict())
+    with pytest.raises(ValueError, match="used already"):
+        loader.update(draw, torch.ones(8))
+    assert str(loader.state_dict()) == before
+
+
+def test_a_receipt_of_another_loader_is_refused():
+    _, draw = next(iter(make()))
+    with pytest.raises(ValueError, match="another sampler"):
+        make().update(draw, torch.ones(8))
+
+
+def test_a_dataset_that_changed_length_is_refused():
+    loader = make()
+    loader.dataset.n = 101
+    with pytest.raises(ValueError, match="101 items"):
+        iter(loader)
+
+
+def test_two_loops_at_a_time_are_refused():
+    loader = make()
+    first = iter(loader)
+    next(first)
+    next(iter(loader))
+    with pytest.raises(RuntimeError, match="newer pass"):
+        next(first)
+
+
+def test_a_loader_says_what_it_is():
+    assert repr(make(num_workers=2)) == "AdaptiveLoader(Groups(n=100, k=4), batch_size=8, lag=4)"
+    assert repr(make().batches) == "MixtureBatchSampler(Groups(n=100, k=4), batch_size=8, alone)"
+    assert repr(next(iter(make()))[1]) == "TensorDraw(serial=0, m=8)"
+
+
+def test_a_real_tensor_dataset():
+    x, y = torch.randn(100, 3), torch.tensor(LABELS)
+    loader = AdaptiveLoader(TensorDataset(x, y), y, 16, rng=0)
+    for (features, labels), draw in loader:
+        assert torch.equal(features, x[draw.indices])
+        assert torch.equal(labels, y[draw.indices])

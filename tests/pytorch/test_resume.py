@@ -1,0 +1,193 @@
+"""A run that is stopped goes on with exactly the batches and mixtures of one that is not."""
+
+import io
+import json
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from torch.distributed.checkpoint.stateful import Stateful
+
+import varmix
+from loading import LABELS, Numbers, follow
+from varmix.torch import AdaptiveLoader
+
+
+def make(workers=0, refresh=None, **options):
+    family = varmix.Groups(LABELS, replacement=False, refresh=refresh)
+    return AdaptiveLoader(Numbers(), family, 8, num_workers=workers, rng=options.pop("rng", 0), **options)
+
+
+def through_a_file(state):
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+@pytest.mark.parametrize("refresh", [None, "cross"])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("stop", [1, 5, 12, 13, 14, 20, 26])
+def test_a_run_stopped_anywhere_goes_on_as_if_it_had_not(workers, stop, refresh):
+    whole = follow(make(workers, refresh), passes=3)
+    first = make(workers, refresh)
+    before = follow(first, steps=stop, passes=3)
+    state = through_a_file(first.state_dict())
+    second = make(workers, refresh, rng=99)
+    second.load_state_dict(state)
+    after = follow(second, steps=39 - stop, passes=4)
+    assert before + after == whole
+    assert second.meter.gain == _meter(make(workers, refresh)).gain
+
+
+def _meter(loader):
+    follow(loader, passes=3)
+    return loader.meter
+
+
+def test_a_pass_that_was_saved_at_its_last_batch_has_nothing_left():
+    loader = make(2)
+    follow(loader, steps=13)
+    saved, other = loader.state_dict(), make(2)
+    other.load_state_dict(saved)
+    assert other.epoch == 0
+    assert list(other) == []
+    assert len(list(other)) == 13
+    assert other.epoch == 1
+
+
+def test_a_pass_that_was_saved_after_its_end_is_followed_by_the_next():
+    loader = make(2)
+    follow(loader)
+    other = make(2)
+    other.load_state_dict(loader.state_dict())
+    assert len(list(other)) == 13
+    assert other.epoch == 1
+
+
+def test_a_loader_that_has_not_begun_is_saved_too():
+    loader, other = make(), make(rng=5)
+    other.load_state_dict(through_a_file(loader.state_dict()))
+    assert follow(other) == follow(loader)
+
+
+def test_the_number_of_a_pass_that_goes_on_may_be_set():
+    loader, other = make(), make()
+    follow(loader, steps=3)
+    other.load_state_dict(loader.state_dict())
+    other.set_epoch(4)
+    assert len(list(other)) == 10
+    assert other.epoch == 4
+
+
+def test_receipts_from_before_the_state_are_taken_after_it_was_loaded():
+    loader = make()
+    batches = iter(loader)
+    _, draw = next(batches)
+    state = loader.state_dict()
+    _, late = next(batches)
+    loader.load_state_dict(state)
+    loader.update(draw, torch.ones(8))
+    next(iter(loader))
+    with pytest.raises(ValueError, match="given up"):
+        loader.update(late, torch.ones(8))
+
+
+def test_a_loop_is_over_when_a_state_is_loaded():
+    loader = make()
+    batches = iter(loader)
+    next(batches)
+    loader.load_state_dict(loader.state_dict())
+    with pytest.raises(RuntimeError, match="state was loaded"):
+        next(batches)
+
+
+def test_it_keeps_to_the_protocol_of_stateful_objects():
+    assert isinstance(make(), Stateful)
+    assert isinstance(make().batches, Stateful)
+
+
+def leaves(value):
+    if isinstance(value, dict):
+        return [leaf for part in value.values() for leaf in leaves(part)]
+    return [value]
+
+
+def test_a_state_is_tensors_and_plain_values():
+    loader = make(2, "cross")
+    follow(loader, steps=5)
+    assert {type(leaf) for leaf in leaves(loader.state_dict())} <= {torch.Tensor, int, float, str, bool, type(None)}
+
+
+def _damaged(change):
+    loader = make(2)
+    follow(loader, steps=3)
+    state = loader.state_dict()
+    change(state)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda state: state.pop("meter"), "meter"),
+        (lambda state: state["passes"].update(size=16), "batch_size 16"),
+        (lambda state: state["passes"].update(full=3), "full batches in a pass: 3"),
+        (lambda state: state["passes"].update(last=3), "a last batch of 3"),
+        (lambda state: state["passes"].update(position=-1), "position"),
+        (lambda state: state["passes"]["ahead"]["0"].pop("density"), "density"),
+        (lambda state: state["passes"]["ahead"]["0"].update(density=torch.ones(3)), "do not fit 8 slots"),
+        (lambda state: state["sampler"].pop("serial"), "serial"),
+        (lambda state: state["sampler"]["components"].update(masses=torch.ones(3) / 3), "masses"),
+        (lambda state: state["meter"].update(decay=0.5), "another window"),
+        (lambda state: state["meter"].update(unit=float("nan")), "damaged"),
+        (lambda state: state["meter"].update(sums=torch.ones(3)), "sums"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused_and_nothing_changes(change, words):
+    loader = make(2)
+    follow(loader, steps=2)
+    before = str(loader.state_dict())
+    with pytest.raises(ValueError, match=words):
+        loader.load_state_dict(_damaged(change))
+    assert str(loader.state_dict()) == before
+
+
+SCRIPT = """
+    import json, sys, torch, varmix
+    from loading import LABELS, Numbers, follow
+    from varmix.torch import AdaptiveLoader
+    loader = AdaptiveLoader(Numbers(), varmix.Groups(LABELS, replacement=False), 8, num_workers=2, rng=7)
+    loader.load_state_dict(torch.load(sys.argv[1], weights_only=True))
+    print(json.dumps(follow(loader, steps=20, passes=3)))
+"""
+
+
+def test_a_run_goes_on_in_another_process(tmp_path):
+    whole = follow(make(2), steps=27, passes=3)
+    loader = make(2)
+    follow(loader, steps=7)
+    torch.save(loader.state_dict(), tmp_path / "state.pt")
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path / "state.pt")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=_environment())
+    assert json.loads(done.stdout) == json.loads(json.dumps(whole[7:]))
+
+
+def _environment():
+    import os
+    from pathlib import Path
+
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
+
+
+def test_ratios_of_all_families_come_back():
+    ratios = np.random.default_rng(0).gamma(1.0, size=(100, 3))
+    family = varmix.Dense(ratios / ratios.sum(axis=0))
+    loaders = [AdaptiveLoader(Numbers(), family, 8, num_workers=2, rng=rng) for rng in (0, 0, 1)]
+    whole = follow(loaders[0], steps=30, passes=3)
+    before = follow(loaders[1], steps=4)
+    loaders[2].load_state_dict(through_a_file(loaders[1].state_dict()))
+    assert before + follow(loaders[2], steps=26, passes=3) == whole

@@ -1,0 +1,69 @@
+"""Sources of streams that several test files share."""
+
+import random
+
+
+class Counting:
+    """A source with a state of its own; every pass has another order, which only its state tells."""
+
+    def __init__(self, n, seed=0):
+        self.n, self.seed, self.passes, self.position, self.asked = n, seed, -1, 0, 0
+        self._loaded = False
+
+    def __iter__(self):
+        if self._loaded:
+            self._loaded = False
+        else:
+            self.passes, self.position = self.passes + 1, 0
+        order = list(range(self.n))
+        random.Random(self.seed + self.passes).shuffle(order)
+        while self.position < self.n:
+            self.position += 1
+            yield self.passes * 1000 + order[self.position - 1]
+
+    def state_dict(self):
+        self.asked += 1
+        return {"passes": self.passes, "position": self.position}
+
+    def load_state_dict(self, state):
+        self.passes, self.position, self._loaded = state["passes"], state["position"], True
+
+
+class Shuffled:
+    """A source without a state that shuffles by the number of its pass, when it is told."""
+
+    def __init__(self, n):
+        self.n, self.epoch = n, 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __iter__(self):
+        order = list(range(self.n))
+        random.Random(self.epoch).shuffle(order)
+        return iter(order)
+
+
+class Keyed:
+    """Samples (key, 0), (key, 1), ...: they tell whether one is lost or comes twice."""
+
+    def __init__(self, key, n):
+        self.key, self.n = key, n
+
+    def __iter__(self):
+        return ((self.key, i) for i in range(self.n))
+
+
+def loudness(batch):
+    """Give norms that differ from source to source and from sample to sample."""
+    keys, numbers = batch
+    return (1 + 3.0 * (keys % 3)) * (1 + 0.1 * (numbers % 7))
+
+
+def went(interleave, steps):
+    """Give batches, weights and mixtures of so many steps, fewer where the stream ends."""
+    seen = []
+    for _, (batch, draw) in zip(range(steps), interleave, strict=False):
+        interleave.update(draw, loudness(batch))
+        seen.append(([part.tolist() for part in batch], draw.weights.tolist(), interleave.mixture.tolist()))
+    return seen
