@@ -80,7 +80,7 @@ def _sooner(table: Table, tasks: Sequence[str]) -> Claim:
         "reshuffling ends with (0: never).",
         f"{listing({task: '; '.join(said) for task, said in rows.items()})}." if rows else "",
         "measured",
-        f"{settings(table, tasks, MIXTURES)}; within a run, median over seeds",
+        f"{settings(table, tasks, MIXTURES)}; within a run, of mean curves, bootstrap over seeds",
         beyond=True,
     )
 

@@ -7,13 +7,14 @@ from typing import Literal
 import numpy as np
 
 from varmix.arrays import FloatArray
-from varmix.experiments.mnist.protocol import Key, key
+from varmix.experiments.mnist.protocol import Key, best_steps, key
 from varmix.experiments.mnist.tasks import AGAIN, BASELINES, RESHUFFLING, TASKS
 from varmix.experiments.records import Record, Result
-from varmix.experiments.statistics import geometric_mean, ratio, times_sooner
+from varmix.experiments.statistics import geometric_mean, ratio
 from varmix.meter import Interval
 
 ENOUGH = 5  # seeds, below which nothing is judged
+RESAMPLES = 1000  # of the bootstrap
 What = Literal["train", "test"]
 
 
@@ -24,6 +25,7 @@ class Table:
     """
 
     def __init__(self, records: Sequence[Record]) -> None:
+        self.tuned = bool(best_steps(records))
         self._runs: dict[Key, list[Result]] = {}
         for record in records:
             if record.config["part"] == "test":
@@ -93,29 +95,35 @@ class Table:
     def sooner(self, task: str, arm: str) -> Interval | None:
         """Give with how many times fewer gradients than a whole run an arm is where reshuffling ends; 0 for never.
 
-        It is the training loss at the points of the looks; the decay is that of the whole run.
+        Of the geometric mean of training losses at the looks, within runs of full length, whose decay is that of the
+        whole run; the interval is of the bootstrap over seeds, those of reshuffling included.
         """
-        mine, theirs = self.runs(task, arm), self.runs(task, *BASELINES)
-        last = [result["losses"][-1] for result in theirs if result["train"] is not None]
-        if not mine or not last:
+        runs = [result for result in self.runs(task, arm) if result["train"] is not None]
+        last = [result["losses"][-1] for result in self.runs(task, *BASELINES) if result["train"] is not None]
+        if min(len(runs), len(last)) < 2:
             return None
-        goal, whole = (
-            geometric_mean(last).value,
-            [float(r["evaluations"][-1]) if r["evaluations"] else 1.0 for r in mine],
-        )
-        return times_sooner([_reached(r, goal) for r in mine], list(whole), whole)
+        logs, goals, evaluations = np.log([r["losses"] for r in runs]), np.log(last), runs[0]["evaluations"]
+        rng, times = np.random.default_rng(0), [_times(evaluations, logs.mean(axis=0), float(goals.mean()))]
+        for _ in range(RESAMPLES):
+            mine, theirs = rng.integers(len(logs), size=len(logs)), rng.integers(len(goals), size=len(goals))
+            times.append(_times(evaluations, logs[mine].mean(axis=0), float(goals[theirs].mean())))
+        low, high = np.quantile(times[1:], [0.025, 0.975])
+        return Interval(times[0], float(low), float(high))
 
 
-def _reached(result: Result, goal: float) -> float | None:
-    """Give the number of gradients at which the loss is at a goal for good, between the looks."""
-    losses = np.array([math.inf if loss is None else loss for loss in result["losses"]])
-    above = np.flatnonzero(losses > goal)
-    if result["train"] is None or len(above) == len(losses) or (len(above) and above[-1] == len(losses) - 1):
-        return None
+def _times(evaluations: Sequence[int], logs: FloatArray, goal: float) -> float:
+    """Give all gradients over those at which the loss is at a goal for good, between the looks; 0 for never.
+
+    Examples
+    --------
+    >>> [_times([10, 20, 30], np.array([4.0, 2.0, 1.0]), goal) for goal in (9.0, 2.0, 1.5, 0.5)]
+    [3.0, 1.5, 1.2, 0.0]
+    """
+    above = np.flatnonzero(logs > goal)
     if not len(above):
-        return float(result["evaluations"][0])
+        return evaluations[-1] / evaluations[0]
     before = int(above[-1])
-    low, high = (math.log(losses[place]) for place in (before + 1, before))
-    part = (high - math.log(goal)) / (high - low)
-    first, second = result["evaluations"][before : before + 2]
-    return float(first + part * (second - first))
+    if before == len(logs) - 1:
+        return 0.0
+    part = (logs[before] - goal) / (logs[before] - logs[before + 1])
+    return float(evaluations[-1] / (evaluations[before] + part * (evaluations[before + 1] - evaluations[before])))
