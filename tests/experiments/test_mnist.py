@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from varmix.experiments import mnist
-from varmix.experiments.mnist import arms, data
-from varmix.experiments.mnist.data import Sample, Split
+from varmix.experiments.mnist import arms, data, digits
 from varmix.experiments.mnist.protocol import QUICK_ARMS, TUNING, best_steps, key, plan, run, search, seconds, then
+from varmix.experiments.mnist.samples import Sample, Split
 from varmix.experiments.mnist.tasks import (
     AGAIN,
     BALANCED,
@@ -226,28 +226,28 @@ def test_quick_mode_is_some_runs_of_two_arms(small):
 
 
 @pytest.fixture
-def digits(monkeypatch):
+def made_up(monkeypatch):
     """An MNIST of 2,000 images of noise, 500 of them held out."""
     rng = np.random.default_rng(0)
     made = SimpleNamespace(X=rng.integers(256, size=(2000, 784)).astype(np.uint8), y=np.arange(2000) % 10)
-    monkeypatch.setattr(data.datasets, "load", lambda name, fetch: made)
-    monkeypatch.setattr(data, "TRAINING", 1500)
-    monkeypatch.setattr(data._images, "__defaults__", (1500,))
-    monkeypatch.setattr(data._imbalanced, "__defaults__", (1500,))
+    monkeypatch.setattr(digits.datasets, "load", lambda name, fetch: made)
+    monkeypatch.setattr(digits, "TRAINING", 1500)
+    for function in (digits.images, digits.imbalanced):
+        monkeypatch.setattr(function, "__defaults__", (1500,))
     return made
 
 
-def test_imbalanced_images_keep_few_of_five_classes_and_held_out_ones_weigh_alike(digits):
-    split = data._imbalanced()
+def test_imbalanced_images_keep_few_of_five_classes_and_held_out_ones_weigh_alike(made_up):
+    split = digits.imbalanced()
     assert np.bincount(split.y).tolist() == [8] * 5 + [150] * 5
     weight = np.bincount(split.held.y, weights=split.held.costs)
     np.testing.assert_allclose(weight / weight.sum(), np.bincount(split.y) / len(split.y))
-    assert data._imbalanced(1000).X.shape == (25 + 500, 784)
-    assert data._images().X.shape == (1500, 784)
+    assert digits.imbalanced(1000).X.shape == (25 + 500, 784)
+    assert digits.images().X.shape == (1500, 784)
 
 
-def test_the_long_tail_weighs_all_classes_alike(digits):
-    split = data._long_tail()
+def test_the_long_tail_weighs_all_classes_alike(made_up):
+    split = digits.long_tail()
     counts = np.bincount(split.y)
     assert (counts[0], counts[-1]) == (150, 2)
     for sample in (split, split.held):

@@ -10,7 +10,8 @@ from varmix.arrays import FloatArray, IntArray
 from varmix.components import Groups
 from varmix.draw import Draw
 from varmix.estimators.auto import auto_labels
-from varmix.experiments.mnist.data import Split, split
+from varmix.experiments.mnist.data import split
+from varmix.experiments.mnist.samples import Split
 from varmix.experiments.mnist.tasks import AGAIN, BALANCED, CROSS, LABELS, LARGER, RESHUFFLING, STATIC, TASKS
 from varmix.presets import importance, uniform, vrm
 from varmix.sampler import Sampler

@@ -7,16 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from varmix.arrays import FloatArray, IntArray
-from varmix.experiments.mnist.data import Sample, Split
 from varmix.experiments.mnist.networks import losses
+from varmix.experiments.mnist.samples import Sample, Split
 from varmix.meter import GainMeter
 
 ROWS = 1024  # that go through the network at once
 MOST = 5_000  # training points that a look on the way is made at
-CHOOSING, REPORTING = (
-    slice(0, None, 2),
-    slice(1, None, 2),
-)  # halves of the held-out points, for steps to be chosen by and for the reports
+# Halves of the held-out points: one for steps to be chosen by, the other for what is reported.
+CHOOSING, REPORTING = slice(0, None, 2), slice(1, None, 2)
 
 
 class Points(NamedTuple):

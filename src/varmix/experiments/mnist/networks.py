@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from varmix.experiments.mnist.data import Split
+from varmix.experiments.mnist.samples import Split
 from varmix.experiments.mnist.words import CONTEXT, VOCABULARY
 
 HIDDEN_IMAGES, HIDDEN_ROWS, EMBEDDING, HIDDEN_WORDS = (128,), (64, 64), 32, 128

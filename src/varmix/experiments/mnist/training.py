@@ -78,7 +78,10 @@ class Training:
         return sizes
 
     def _gradient(self) -> FloatArray:
-        return np.asarray(torch.cat([p.grad.ravel() for p in self._parameters]).double().numpy())
+        gradient = np.asarray(torch.cat([p.grad.ravel() for p in self._parameters]).double().numpy())
+        if not np.isfinite(gradient).all():
+            raise Diverged
+        return gradient
 
 
 class Rows(Dataset[tuple[Tensor, Tensor]]):  # type: ignore[misc]
