@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SHOWN = {"reshuffling": BASELINES, LABELS: (LABELS,), CROSS: (CROSS,)}
 RARE_SHOWN = {**SHOWN, BALANCED: (BALANCED,), STATIC: (STATIC,)}
 MARKERS = "osD^"
+TICKS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0)
 
 
 def curves(table: Table) -> "Figure":
@@ -76,7 +77,7 @@ def beside(table: Table) -> "Figure":
     _dots(left, table)
     _scatter(middle, table)
     _noise(right, table)
-    for axis in (left.xaxis, middle.xaxis, middle.yaxis, right.yaxis):
+    for axis in (middle.xaxis, middle.yaxis, right.yaxis):
         plain(axis)
     return drawn
 
@@ -98,6 +99,9 @@ def _dots(panel: "Axes", table: Table) -> None:
     panel.set_yticks([-row for row in range(len(table.tasks))], table.tasks)
     panel.axvline(1.0, color="black", linewidth=0.8)
     panel.set(title="held-out loss", xlabel="loss / that of reshuffling", xscale="log")
+    low, high = panel.get_xlim()
+    panel.set_xticks(shown := [tick for tick in TICKS if low <= tick <= high], [f"{tick:g}" for tick in shown])
+    panel.minorticks_off()
     panel.legend(fontsize=7, loc="upper left", bbox_to_anchor=(-0.2, -0.12), ncols=2)
 
 
