@@ -21,7 +21,7 @@ from varmix.torch.distributed.layout import processes_of
 from varmix.torch.passes import Passes
 from varmix.torch.receipts import TensorDraw
 from varmix.torch.source import Source, as_sampler
-from varmix.torch.tensors import as_arrays, as_doubles, as_tensors
+from varmix.torch.tensors import as_arrays, as_doubles, as_tensors, unwrapped, wrapped
 
 
 class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
@@ -238,11 +238,11 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
             "meter": self.meter.state_dict(),
             "passes": self._passes.state_dict(),
         }
-        return as_tensors(state)
+        return wrapped("loader", as_tensors(state))
 
     def load_state_dict(self, state_dict: State) -> None:
         """Go on where the state was saved, or refuse it and stay as before; build it with the same arguments first."""
-        state = as_arrays(state_dict)
+        state = as_arrays(unwrapped("loader", state_dict, "a loader"))
         require(state, {"sampler", "meter", "passes"}, "a loader")
         passes, meter = self._passes.loaded(state["passes"]), self.meter.state_dict()
         self.meter.load_state_dict(state["meter"])

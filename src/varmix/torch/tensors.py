@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from varmix.arrays import FloatArray, State
+from varmix.arrays import FloatArray, State, require
 
 
 def as_numpy(values: Any) -> Any:  # noqa: ANN401
@@ -34,6 +34,24 @@ def as_tensors(state: State) -> State:
 def as_arrays(state: State) -> State:
     """Give a state whose tensors are arrays."""
     return mapped(state, torch.Tensor, as_numpy)  # type: ignore[return-value]
+
+
+def wrapped(name: str, state: State) -> State:
+    """Give a state as one value.
+
+    `torch.distributed.checkpoint` loads dictionaries entry by entry into those that are there, and refuses where
+    entries or shapes differ, as what is in flight does.  A tuple it takes as a whole.
+    """
+    return {name: (state,)}
+
+
+def unwrapped(name: str, state: State, owner: str) -> State:
+    """Give the state that was wrapped, after checking that it is of this owner."""
+    require(state, {name}, owner)
+    if not isinstance(state[name], (tuple, list)) or len(state[name]) != 1:
+        raise ValueError(f"The state of {owner} is one dictionary in a tuple, got {state[name]!r}: it is damaged.")
+    inner: State = state[name][0]
+    return inner
 
 
 def device_of(batch: object) -> torch.device:
