@@ -21,7 +21,7 @@ from varmix.torch.distributed.layout import processes_of
 from varmix.torch.passes import Passes
 from varmix.torch.receipts import TensorDraw
 from varmix.torch.source import Source, as_sampler
-from varmix.torch.tensors import as_arrays, as_doubles, as_tensors, unwrapped, wrapped
+from varmix.torch.tensors import CPU, as_arrays, as_doubles, as_tensors, unwrapped, wrapped
 
 
 class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
@@ -164,8 +164,10 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
     def _draw(self, size: int) -> Draw:
         return self.sampler.draw(self.layout.drawn(size))
 
-    def _slots(self, receipt: Draw) -> Slots:
+    def _slots(self, receipt: Draw) -> list[int]:
         part = self.layout.part(receipt)
+        if self._passes.followed:  # receipts are taken in order, so nothing needs to travel with the indices
+            return list(map(int, part.indices.tolist()))
         weights = part.weights if self.layout.scale == 1.0 else self.layout.scale * part.weights
         return Slots(part.indices.tolist(), receipt.serial, weights)
 
@@ -185,7 +187,7 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         """Say that the loop over the batches is over."""
         self._passes.end()
 
-    def arrived(self, device: torch.device | str = "cpu") -> TensorDraw:
+    def arrived(self, device: torch.device | str = CPU) -> TensorDraw:
         """Give the receipt of the batch that has just come out of the loader, for who takes all of them in order."""
         draw = self._passes.flight.arrive()
         return TensorDraw(self.layout.part(draw), device, receipt=draw, scale=self.layout.scale)

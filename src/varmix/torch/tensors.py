@@ -1,12 +1,15 @@
 """Tensors as the arrays of a sampler, and back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
 from varmix.arrays import FloatArray, State, require
+
+CPU = torch.device("cpu")
+SIMPLE = (torch.float32, torch.float64)  # what NumPy knows as well
 
 
 def as_numpy(values: Any) -> Any:  # noqa: ANN401
@@ -16,6 +19,8 @@ def as_numpy(values: Any) -> Any:  # noqa: ANN401
 
 def as_doubles(values: Any) -> FloatArray:  # noqa: ANN401
     """Give a tensor of any floating type, or a number, as an array of doubles."""
+    if type(values) is torch.Tensor and values.dtype in SIMPLE and values.is_cpu:  # the usual case, in fewer calls
+        return np.asarray(values.detach().numpy(), dtype=np.float64)
     return np.asarray(torch.as_tensor(values).detach().to("cpu", torch.float64).numpy())
 
 
@@ -65,12 +70,21 @@ def device_of(batch: object) -> torch.device:
     device(type='cpu')
     """
     found = _device(batch)
-    return torch.device("cpu") if found is None else found
+    return CPU if found is None else found
 
 
 def _device(value: object) -> torch.device | None:
-    device = getattr(value, "device", None)
-    if isinstance(device, torch.device):  # not the text that arrays have
-        return device
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    return next((found for found in map(_device, parts) if found is not None), None)
+    if isinstance(value, torch.Tensor):
+        return value.device
+    if isinstance(value, (list, tuple)):
+        parts: Iterable[object] = value
+    elif isinstance(value, Mapping):
+        parts = value.values()
+    else:
+        device = getattr(value, "device", None)
+        return device if isinstance(device, torch.device) else None  # arrays have a text there
+    for part in parts:
+        found = _device(part)
+        if found is not None:
+            return found
+    return None
