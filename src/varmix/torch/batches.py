@@ -166,10 +166,11 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
 
     def _slots(self, receipt: Draw) -> list[int]:
         part = self.layout.part(receipt)
+        indices: list[int] = part.indices.tolist()
         if self._passes.followed:  # receipts are taken in order, so nothing needs to travel with the indices
-            return list(map(int, part.indices.tolist()))
+            return indices
         weights = part.weights if self.layout.scale == 1.0 else self.layout.scale * part.weights
-        return Slots(part.indices.tolist(), receipt.serial, weights)
+        return Slots(indices, receipt.serial, weights)
 
     def tagged(self, dataset: Dataset[Any]) -> Tagged:
         """Wrap a dataset, so that weights and receipts reach the batches."""
