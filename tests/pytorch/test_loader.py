@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 import varmix
 from loading import LABELS, Numbers, follow, losses
 from varmix.torch import AdaptiveLoader, TensorDraw
+from varmix.torch.collate import Samples, Slots
 
 
 def make(**options):
@@ -136,6 +137,15 @@ def test_weights_have_the_default_type():
     finally:
         torch.set_default_dtype(before)
     assert draw.weights.dtype == torch.float64
+
+
+def test_the_default_device_is_left_to_models():
+    loader = AdaptiveLoader(TensorDataset(torch.arange(100)), LABELS, 8, rng=0)
+    with torch.device("meta"):  # a DataLoader itself does not bear this one, but GPUs it does
+        (batch,) = loader.loader.dataset.__getitems__([3, 5])
+        draw_id = loader.batches.collate()(Samples([1, 2], Slots([3, 5], 7, np.ones(2))))[-1]
+    assert batch.tolist() == [3, 5]
+    assert draw_id.item() == 7
 
 
 def test_weights_are_on_the_device_of_the_batch():

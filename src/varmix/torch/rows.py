@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, TensorDataset
 
+from varmix.torch.tensors import CPU
+
 
 class Rows(Dataset[Any]):  # type: ignore[misc]
     """A `TensorDataset` whose batches are rows of its tensors: what item by item and `default_collate` come to.
@@ -27,7 +29,7 @@ class Rows(Dataset[Any]):  # type: ignore[misc]
 
     def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
         """Give the batch of these items."""
-        places = torch.tensor(indices)
+        places = torch.tensor(indices, device=CPU)
         return [tensor[places] for tensor in self.dataset.tensors]
 
 
