@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
+from torch.utils.data import TensorDataset
 
 import varmix
 from loading import LABELS, Numbers
 from varmix import hindsight
-from varmix.torch import AdaptiveLoader
+from varmix.torch import AdaptiveLoader, norms
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker processes")
 WORKERS = [0, 2, 4]
@@ -86,3 +88,35 @@ def test_the_mixture_reaches_the_optimum_in_spite_of_the_lag(workers):
         loader.update(draw, lengths[batch.numpy()])
     uniform = cost(np.array([0.0, 0.0, 0.0, 1.0]))
     assert cost(loader.mixture) < 1.02 * cost(best) < 0.8 * uniform
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_network_gets_unbiased_gradients(workers):
+    torch.manual_seed(0)
+    labels = torch.multinomial(torch.tensor([0.6, 0.3, 0.08, 0.02]), 2000, replacement=True)
+    x = torch.randn(2000, 12) + labels[:, None]
+    model = torch.nn.Sequential(torch.nn.Linear(12, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    directions = torch.randn(5, sum(p.numel() for p in model.parameters()), dtype=torch.float64)
+
+    def gradient(batch, targets, weights):
+        model.zero_grad()
+        with norms.ghost(model) as seen:
+            (weights * cross_entropy(model(batch), targets, reduction="none")).mean().backward()
+        flat = torch.cat([p.grad.flatten() for p in model.parameters()]).double()
+        return (directions @ flat).numpy(), seen.norms(weights)
+
+    truth, _ = gradient(x, labels, torch.ones(2000))
+    family = varmix.Groups(labels)
+    loader = AdaptiveLoader(TensorDataset(x, labels), family, 64, rng=0, num_workers=workers, steps=250)
+    weighted, plain = [], []
+    for (batch, targets), draw in loader:
+        seen, lengths = gradient(batch, targets, draw.weights)
+        loader.update(draw, lengths)
+        weighted.append(seen)
+        plain.append(gradient(batch, targets, torch.ones(len(batch)))[0])
+
+    def furthest(estimates):
+        error = np.std(estimates, axis=0, ddof=1) / np.sqrt(len(estimates))
+        return np.abs((np.mean(estimates, axis=0) - truth) / error).max()
+
+    assert furthest(weighted) < 4.5 < furthest(plain)
