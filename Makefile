@@ -20,7 +20,7 @@ run: $(VENV)/.ready-run
 	$(BIN)/varmix reproduce --quick
 
 test: $(VENV)/.ready-test
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto
 
 check: $(VENV)/.ready-check
 	$(BIN)/ruff format --check .

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
+from filelock import FileLock
 from torch.nn.parallel import DistributedDataParallel
 
 import varmix
@@ -40,6 +41,17 @@ def start(scenarios, world, folder, check=True):
         assert [process.returncode for process in running] == [0] * world, "\n".join(ended)
         return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(world)]
     return [(process.returncode, error) for process, error in zip(running, ended, strict=True)]
+
+
+def start_once(scenarios, world, base):
+    """Play them for all of the processes that tests may be spread over: who comes second reads what the first wrote."""
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"gang-{world}"
+    folder.mkdir(exist_ok=True)
+    with FileLock(folder / "lock"):
+        if not (folder / "done").exists():
+            start(scenarios, world, folder)
+            (folder / "done").touch()
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(world)]
 
 
 def count_collectives():

@@ -54,7 +54,9 @@ def reproduce(
 def bench(
     benchmarks: Annotated[
         list[str] | None,
-        typer.Argument(help="Which of core, bias, sets, replay, estimators, kmeans, solvers; all if none."),
+        typer.Argument(
+            help="Which of core, bias, sets, replay, estimators, kmeans, loaders, norms, solvers; all if none."
+        ),
     ] = None,
     out: Annotated[
         Path | None,

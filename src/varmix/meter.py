@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from varmix.arrays import FloatArray, State, as_count, as_floats, require, restored, same
 from varmix.draw import Draw
 from varmix.evidence import Evidence
-from varmix.kernels.cost import moments
+from varmix.kernels.cost import moments, tally
 
 CONFIDENT = 1.959963984540054  # standard deviations on either side of a 95 % interval
 # Gains below which plain shuffling is the better choice, and from which it was never significantly better: measured for
@@ -106,10 +106,11 @@ class GainMeter:
         self.draws = 0
         self.largest_weight = 0.0
         self._unit = 0.0  # of second moments: the largest seen, so that their squares neither overflow nor vanish
-        # Of receipts with m draws, a = mean(r l^2) and b = mean(r^2 l^2).
-        self._sums = np.zeros(5)  # m, m r, m r^2, m a, m b
-        self._lap = np.zeros(2)  # m a, m b since `lap` was called
-        self._squares = np.zeros(4)  # m^2, m^2 aa, m^2 ab, m^2 bb: how much the sums vary
+        # Of receipts with m draws, a = mean(r l^2) and b = mean(r^2 l^2), in these units.
+        self._tally = np.zeros(11)
+        self._sums = self._tally[:5]  # m, m r, m r^2, m a, m b
+        self._squares = self._tally[5:9]  # m^2, m^2 aa, m^2 ab, m^2 bb: how much the sums vary
+        self._lap = self._tally[9:]  # m a, m b since `lap` was called
         self._pairs = np.zeros(5)  # of successive mean gradients: number, inner products, squares, a / m, 1 / m
         self._previous: FloatArray | None = None
 
@@ -127,13 +128,9 @@ class GainMeter:
         self.draws += m
         self.largest_weight = max(self.largest_weight, largest)
         if self._decay < 1.0:
-            self._sums *= self._decay
             self._pairs *= self._decay
-            self._squares *= self._decay**2
         a, b = uniform / (self._unit or 1.0), mixture / (self._unit or 1.0)
-        self._sums += m, m * weight, m * square, m * a, m * b
-        self._lap += m * a, m * b
-        self._squares += m * m, (m * a) ** 2, (m * a) * (m * b), (m * b) ** 2
+        tally(float(m), a, b, weight, square, self._decay, self._tally)
         if mean is not None and self._previous is not None and self._unit:
             last, this = self._previous / math.sqrt(self._unit), mean / math.sqrt(self._unit)
             squares = float(last @ last + this @ this) / 2
@@ -281,7 +278,7 @@ class GainMeter:
             raise ValueError(f"The saved meter has {sizes}, which must be finite and not negative: it is damaged.")
         self.batches, self.draws = numbers["batches"], numbers["draws"]
         self.largest_weight, self._unit = sizes["largest_weight"], sizes["unit"]
-        self._sums, self._lap, self._squares, self._pairs = arrays.values()
+        self._sums[:], self._lap[:], self._squares[:], self._pairs[:] = arrays.values()
         self._previous = None
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from varmix.benchmarks import bias, catalogue, core, estimators, kmeans, processes, replay, sets, solvers
+from varmix.benchmarks import bias, catalogue, core, estimators, kmeans, loaders, processes, replay, sets, solvers
 from varmix.benchmarks.peers import DPPY, TORCH
 from varmix.benchmarks.timing import best_of, machine, seconds
 from varmix.datasets import DataUnavailable
@@ -92,6 +92,24 @@ def test_the_real_peers_are_called_as_they_want_to_be(console):
         pytest.skip("needs torch and DPPy")
     assert core.speed(console, CORE)["RandomSampler, one index, ns"] > 0
     assert sets.draws(console, SETS)["DPPy"]["us a set"] > 0
+
+
+LOADERS = loaders.Scale(n=300, features=(3,), steps=2, repeats=1, workers=(0, 1), huge=1000)
+
+
+def test_loaders_are_measured_beside_pytorchs_own(console):
+    pytest.importorskip("torch")
+    results = loaders.measure(console, LOADERS)
+    assert len(results["overhead"]) == 4
+    assert all(isfinite(value) and value > 0 for value in numbers(results))
+    assert results["huge"]["items"] == 1000
+    assert "limit 1.1 x" in printed(console)
+
+
+@pytest.mark.usefixtures("no_peers")
+def test_without_torch_there_are_no_loaders_to_measure(console):
+    assert loaders.measure(console, LOADERS) == {}
+    assert "torch is not installed" in printed(console)
 
 
 ESTIMATORS = estimators.Scale(sets=("adult",), epochs=2, repeats=1)

@@ -17,18 +17,17 @@ from varmix.uniforms import as_generator
 
 WORLDS = [2, 4]
 SEED = int(as_generator(0).integers(2**53))  # which the first process draws from rng=0, and all take
-pytestmark = pytest.mark.xdist_group("processes")  # what is started once serves many tests
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     """What two processes have to say: starting them takes most of the time, so they play everything."""
-    return gang.start("replicated,sharded,ddp,refusals,resumed", 2, tmp_path_factory.mktemp("two"))
+    return gang.start_once("replicated,sharded,ddp,refusals,resumed", 2, tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
-    return gang.start("replicated,sharded,ddp", 4, tmp_path_factory.mktemp("four"))
+    return gang.start_once("replicated,sharded,ddp", 4, tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(params=WORLDS)

@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 import varmix
 from loading import LABELS, Numbers, follow, losses
 from varmix.torch import AdaptiveLoader, TensorDraw
+from varmix.torch.collate import Samples, Slots
 
 
 def make(**options):
@@ -136,6 +137,15 @@ def test_weights_have_the_default_type():
     finally:
         torch.set_default_dtype(before)
     assert draw.weights.dtype == torch.float64
+
+
+def test_the_default_device_is_left_to_models():
+    loader = AdaptiveLoader(TensorDataset(torch.arange(100)), LABELS, 8, rng=0)
+    with torch.device("meta"):  # a DataLoader itself does not bear this one, but GPUs it does
+        (batch,) = loader.loader.dataset.__getitems__([3, 5])
+        draw_id = loader.batches.collate()(Samples([1, 2], Slots([3, 5], 7, np.ones(2))))[-1]
+    assert batch.tolist() == [3, 5]
+    assert draw_id.item() == 7
 
 
 def test_weights_are_on_the_device_of_the_batch():
@@ -329,9 +339,27 @@ def test_a_loader_says_what_it_is():
     assert repr(next(iter(make()))[1]) == "TensorDraw(serial=0, m=8)"
 
 
-def test_a_real_tensor_dataset():
-    x, y = torch.randn(100, 3), torch.tensor(LABELS)
-    loader = AdaptiveLoader(TensorDataset(x, y), y, 16, rng=0)
-    for (features, labels), draw in loader:
-        assert torch.equal(features, x[draw.indices])
-        assert torch.equal(labels, y[draw.indices])
+class ItemByItem(TensorDataset):
+    """The same, but as a loader does not know it."""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("tensors", [1, 2])
+def test_batches_of_tensors_are_those_that_a_loader_collates(workers, tensors):
+    data = (torch.randn(100, 3, 2), torch.tensor(LABELS))[:tensors]
+    at_once, one_by_one = (
+        AdaptiveLoader(kind(*data), LABELS, 16, rng=0, num_workers=workers) for kind in (TensorDataset, ItemByItem)
+    )
+    assert type(at_once.dataset) is TensorDataset
+    for (batch, draw), (other, _) in zip(at_once, one_by_one, strict=True):
+        assert type(batch) is type(other) is list
+        for mine, theirs, whole in zip(batch, other, data, strict=True):
+            assert torch.equal(mine, theirs)
+            assert torch.equal(mine, whole[draw.indices])
+
+
+def test_a_collate_function_gets_the_items_of_a_tensor_dataset():
+    seen = []
+    loader = AdaptiveLoader(TensorDataset(torch.arange(100)), LABELS, 16, rng=0, collate_fn=seen.append)
+    next(iter(loader))
+    assert len(seen[0]) == 16

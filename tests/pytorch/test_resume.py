@@ -9,6 +9,7 @@ import textwrap
 import numpy as np
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.stateful import Stateful
 
 import varmix
@@ -111,8 +112,8 @@ def test_it_keeps_to_the_protocol_of_stateful_objects():
 
 
 def leaves(value):
-    if isinstance(value, dict):
-        return [leaf for part in value.values() for leaf in leaves(part)]
+    if isinstance(value, (dict, tuple)):
+        return [leaf for part in (value.values() if isinstance(value, dict) else value) for leaf in leaves(part)]
     return [value]
 
 
@@ -126,7 +127,7 @@ def _damaged(change):
     loader = make(2)
     follow(loader, steps=3)
     state = loader.state_dict()
-    change(state)
+    change(state["loader"][0])
     return state
 
 
@@ -154,6 +155,22 @@ def test_a_state_that_does_not_fit_is_refused_and_nothing_changes(change, words)
     with pytest.raises(ValueError, match=words):
         loader.load_state_dict(_damaged(change))
     assert str(loader.state_dict()) == before
+
+
+@pytest.mark.parametrize("state", [{}, {"loader": {}}, {"loader": ()}, {"sampler": 1}])
+def test_what_is_no_state_of_a_loader_is_refused(state):
+    with pytest.raises(ValueError, match="loader"):
+        make().load_state_dict(state)
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, about a process group that there is none of
+def test_distributed_checkpoints_take_it(tmp_path):
+    loader, other = make(2), make(2, rng=3)
+    whole = follow(make(2), steps=20, passes=2)
+    before = follow(loader, steps=6)
+    dcp.save({"loader": loader}, checkpoint_id=tmp_path)
+    dcp.load({"loader": other}, checkpoint_id=tmp_path)
+    assert before + follow(other, steps=14, passes=2) == whole
 
 
 SCRIPT = """

@@ -5,6 +5,7 @@ import pytest
 
 import varmix
 from varmix import Fixed, GainMeter, Groups, Sampler, with_uniform
+from varmix.meter import Moments
 from varmix.reweight import Clip
 
 LABELS = np.repeat([0, 1], [80, 20])
@@ -241,3 +242,57 @@ def test_a_lap_is_the_gain_of_the_receipts_since_the_last():
     assert lap == pytest.approx(alone.gain.value)
     assert lap > 2
     assert meter.lap() == 1.0
+
+
+def test_a_saved_meter_goes_on_bit_for_bit():
+    sampler = _sampler(MIXTURES[0])
+    for window in (None, 20):
+        whole, first, second = (GainMeter(window) for _ in range(3))
+        for number in range(40):
+            draw = sampler.draw(8)
+            for meter in (whole, first if number < 15 else second):
+                meter.update(draw, NORMS[draw.indices])
+            if number == 14:
+                second.load_state_dict(first.state_dict())
+        assert second.summary() == whole.summary()
+        assert second.lap() == whole.lap()
+
+
+def test_the_pair_across_a_checkpoint_is_missing_from_the_noise():
+    sampler, meter, other = _sampler(MIXTURES[0]), GainMeter(), GainMeter()
+    _measure(sampler, meter, 5, gradient=[1.0, 2.0])
+    other.load_state_dict(meter.state_dict())
+    assert other.noise == meter.noise
+    _measure(sampler, other, 1, gradient=[1.0, 2.0, 3.0])  # of another model, even
+    assert other.noise == meter.noise
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"decay": 0.9}, "another window"),
+        ({"unit": -1.0}, "damaged"),
+        ({"largest_weight": math.inf}, "damaged"),
+        ({"batches": -1}, "batches"),
+        ({"pairs": np.zeros(3)}, "pairs"),
+    ],
+)
+def test_a_saved_meter_that_does_not_fit_is_refused(change, words):
+    meter = _measure(_sampler(MIXTURES[0]), GainMeter(), 5)
+    before = meter.summary()
+    with pytest.raises(ValueError, match=words):
+        meter.load_state_dict({**meter.state_dict(), **change})
+    assert meter.summary() == before
+
+
+def test_moments_may_come_from_several_processes():
+    sampler, whole, parts = _sampler(MIXTURES[0]), GainMeter(), GainMeter()
+    for _ in range(10):
+        draw = sampler.draw(8)
+        whole.update(draw, NORMS[draw.indices])
+        both = [draw.part(slice(rank, None, 2)) for rank in range(2)]
+        seen = [Moments.of(varmix.Evidence.from_draw(part, NORMS[part.indices])) for part in both]
+        means = np.mean([one[1:5] for one in seen], axis=0).tolist()
+        parts.take(Moments(8, *means, max(one.largest for one in seen)))
+    for name, value in whole.summary().items():
+        assert parts.summary()[name] == (value if isinstance(value, str) else pytest.approx(value, rel=1e-12))

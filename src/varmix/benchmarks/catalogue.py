@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from varmix.benchmarks import bias, core, estimators, kmeans, replay, sets, solvers
+from varmix.benchmarks import bias, core, estimators, kmeans, loaders, norms, replay, sets, solvers
 from varmix.benchmarks.peers import CLUSTERING, CPPRB, DPPY, SKLEARN, TORCH, Peer
 from varmix.refusal import unknown
 
@@ -26,6 +26,8 @@ ENTRIES = {
     "replay": Benchmark("Prioritised replay beside cpprb", replay.measure, (CPPRB,)),
     "estimators": Benchmark("The estimators beside scikit-learn's SGD", estimators.measure, (SKLEARN,)),
     "kmeans": Benchmark("k-means beside scikit-learn's minibatches", kmeans.measure, (CLUSTERING,)),
+    "loaders": Benchmark("Loaders beside PyTorch's own", loaders.measure, (TORCH,)),
+    "norms": Benchmark("Per-example gradient norms beside a training step", norms.measure, (TORCH,)),
     "solvers": Benchmark("How fast the solvers converge", solvers.measure),
 }
 

@@ -59,6 +59,26 @@ def moments(coefficients: FloatArray, density: FloatArray, out: FloatArray) -> f
 
 
 @kernel
+def tally(m: float, a: float, b: float, weight: float, square: float, decay: float, sums: FloatArray) -> None:
+    """Add a receipt of m draws to sums that are multiplied by `decay` before.
+
+    The sums are those of m, of m times weight, square, a and b; of m^2, (m a)^2, m^2 a b and (m b)^2; and, without
+    decay, of m a and m b.
+    """
+    sums[0] = decay * sums[0] + m
+    sums[1] = decay * sums[1] + m * weight
+    sums[2] = decay * sums[2] + m * square
+    sums[3] = decay * sums[3] + m * a
+    sums[4] = decay * sums[4] + m * b
+    sums[5] = decay * decay * sums[5] + m * m
+    sums[6] = decay * decay * sums[6] + m * a * (m * a)
+    sums[7] = decay * decay * sums[7] + m * a * (m * b)
+    sums[8] = decay * decay * sums[8] + m * b * (m * b)
+    sums[9] += m * a
+    sums[10] += m * b
+
+
+@kernel
 def value_and_gradient(
     ratios: FloatArray, coefficients: FloatArray, mixture: FloatArray, gradient: FloatArray
 ) -> float:

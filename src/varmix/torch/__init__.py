@@ -7,8 +7,10 @@ except ModuleNotFoundError:
         "varmix.torch needs torch, which is missing. Install it with: pip install 'varmix[torch]'"
     ) from None
 
+from varmix.torch import norms
 from varmix.torch.batches import MixtureBatchSampler
+from varmix.torch.interleave import Interleave
 from varmix.torch.loader import AdaptiveLoader
 from varmix.torch.receipts import TensorDraw
 
-__all__ = ["AdaptiveLoader", "MixtureBatchSampler", "TensorDraw"]
+__all__ = ["AdaptiveLoader", "Interleave", "MixtureBatchSampler", "TensorDraw", "norms"]

@@ -21,7 +21,7 @@ from varmix.torch.distributed.layout import processes_of
 from varmix.torch.passes import Passes
 from varmix.torch.receipts import TensorDraw
 from varmix.torch.source import Source, as_sampler
-from varmix.torch.tensors import as_arrays, as_doubles, as_tensors
+from varmix.torch.tensors import CPU, as_arrays, as_doubles, as_tensors, unwrapped, wrapped
 
 
 class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
@@ -164,10 +164,13 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
     def _draw(self, size: int) -> Draw:
         return self.sampler.draw(self.layout.drawn(size))
 
-    def _slots(self, receipt: Draw) -> Slots:
+    def _slots(self, receipt: Draw) -> list[int]:
         part = self.layout.part(receipt)
+        indices: list[int] = part.indices.tolist()
+        if self._passes.followed:  # receipts are taken in order, so nothing needs to travel with the indices
+            return indices
         weights = part.weights if self.layout.scale == 1.0 else self.layout.scale * part.weights
-        return Slots(part.indices.tolist(), receipt.serial, weights)
+        return Slots(indices, receipt.serial, weights)
 
     def tagged(self, dataset: Dataset[Any]) -> Tagged:
         """Wrap a dataset, so that weights and receipts reach the batches."""
@@ -185,7 +188,7 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         """Say that the loop over the batches is over."""
         self._passes.end()
 
-    def arrived(self, device: torch.device | str = "cpu") -> TensorDraw:
+    def arrived(self, device: torch.device | str = CPU) -> TensorDraw:
         """Give the receipt of the batch that has just come out of the loader, for who takes all of them in order."""
         draw = self._passes.flight.arrive()
         return TensorDraw(self.layout.part(draw), device, receipt=draw, scale=self.layout.scale)
@@ -238,11 +241,11 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
             "meter": self.meter.state_dict(),
             "passes": self._passes.state_dict(),
         }
-        return as_tensors(state)
+        return wrapped("loader", as_tensors(state))
 
     def load_state_dict(self, state_dict: State) -> None:
         """Go on where the state was saved, or refuse it and stay as before; build it with the same arguments first."""
-        state = as_arrays(state_dict)
+        state = as_arrays(unwrapped("loader", state_dict, "a loader"))
         require(state, {"sampler", "meter", "passes"}, "a loader")
         passes, meter = self._passes.loaded(state["passes"]), self.meter.state_dict()
         self.meter.load_state_dict(state["meter"])

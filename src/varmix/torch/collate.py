@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import Dataset, default_collate
 
 from varmix.arrays import FloatArray
+from varmix.torch.tensors import CPU
 
 WEIGHT, DRAW_ID = "weight", "draw_id"
 
@@ -77,7 +78,7 @@ class Collate:
             raise TypeError("The collate function of a MixtureBatchSampler needs its dataset: wrap it by `tagged`.")
         batch = self.collate_fn(list(samples))
         weight = torch.from_numpy(samples.slots.weights).to(torch.get_default_dtype())
-        draw_id = torch.tensor(samples.slots.draw_id)
+        draw_id = torch.tensor(samples.slots.draw_id, device=CPU)
         if isinstance(batch, Mapping):
             return {**batch, WEIGHT: weight, DRAW_ID: draw_id}
         items = cast("Sequence[Any]", batch if isinstance(batch, (tuple, list)) else (batch,))

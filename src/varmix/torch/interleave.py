@@ -15,7 +15,7 @@ from varmix.presets import vrm
 from varmix.sampler import Sampler
 from varmix.torch.feeds import Feed, Item
 from varmix.torch.receipts import TensorDraw
-from varmix.torch.tensors import as_arrays, as_doubles, as_tensors, device_of
+from varmix.torch.tensors import as_arrays, as_doubles, as_tensors, device_of, unwrapped, wrapped
 
 Ended = Literal["stop", "restart", "drop"]
 
@@ -185,17 +185,16 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         """Give all that is needed to go on with the same batches, as tensors and plain values.
 
         Of a source without `state_dict` and `load_state_dict` that is the number of samples taken: they are read again
-        and passed over, so it must give the same ones.  The meter is not saved.
+        and passed over, so it must give the same ones.
         """
         state = {
             "batch_size": self._batch_size,
             "ended": self._ended,
             "sampler": as_tensors(self._sampler.state_dict()),
+            "meter": as_tensors(self._meter.state_dict()),
             "sources": {feed.name: feed.state_dict() for feed in self._feeds},
         }
-        # torch.distributed.checkpoint loads dictionaries entry by entry into those that are there, and refuses where
-        # entries or shapes differ, as the states of sources do.  A tuple it takes as a whole.
-        return {"interleave": (state,)}
+        return wrapped("interleave", state)
 
     def load_state_dict(self, state: State) -> None:
         """Go on where `state` was saved, or refuse it and stay as before.
@@ -204,20 +203,19 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         a later source is refused, is that others were read from, or were given a state of their own.
         """
         saved = self._checked(state)
-        before = self._sampler.state_dict()
+        before, meter = self._sampler.state_dict(), GainMeter()
+        meter.load_state_dict(as_arrays(saved["meter"]))
         self._sampler.load_state_dict(as_arrays(saved["sampler"]))
         try:
             self._feeds = [feed.loaded(saved["sources"][feed.name]) for feed in self._feeds]
         except BaseException:
             self._sampler.load_state_dict(before)
             raise
+        self._meter = meter
 
     def _checked(self, state: State) -> State:
-        require(state, {"interleave"}, "an Interleave")
-        if not isinstance(state["interleave"], (tuple, list)) or len(state["interleave"]) != 1:
-            raise ValueError(f"The state of an Interleave is one dictionary in a tuple, got {state['interleave']!r}.")
-        saved: State = state["interleave"][0]
-        require(saved, {"batch_size", "ended", "sampler", "sources"}, "an Interleave")
+        saved = unwrapped("interleave", state, "an Interleave")
+        require(saved, {"batch_size", "ended", "sampler", "meter", "sources"}, "an Interleave")
         require(saved["sources"], set(self.names), "the sources of this Interleave")
         for name, value in {"batch_size": self._batch_size, "ended": self._ended}.items():
             if saved[name] != value:

@@ -1,8 +1,10 @@
 """TensorDraw: a receipt beside a batch of tensors."""
 
+import numpy as np
 import torch
 
 from varmix.draw import Draw
+from varmix.torch.tensors import CPU
 
 
 class TensorDraw:
@@ -10,8 +12,6 @@ class TensorDraw:
 
     Attributes
     ----------
-    indices
-        The points of this process's slots, (m,), on the CPU.
     weights
         Their importance weights (m,), on the device of the batch and of the default type: multiply the loss of slot r
         by `weights[r]` and take the mean.
@@ -21,21 +21,29 @@ class TensorDraw:
         The receipt of the whole draw: of the slots of all processes, where several share it.
     """
 
-    __slots__ = ("indices", "part", "receipt", "weights")
+    __slots__ = ("part", "receipt", "weights")
 
     def __init__(
         self,
         part: Draw,
-        device: torch.device | str = "cpu",
+        device: torch.device | str = CPU,
         *,
         receipt: Draw | None = None,
         scale: float = 1.0,
     ) -> None:
         self.part = part
         self.receipt = part if receipt is None else receipt
-        self.indices = torch.from_numpy(part.indices.copy())
-        weights = part.weights if scale == 1.0 else scale * part.weights
-        self.weights = torch.from_numpy(weights).to(device, torch.get_default_dtype())
+        values = part.weights if scale == 1.0 else scale * part.weights
+        dtype = torch.get_default_dtype()
+        if dtype is torch.float32:  # NumPy takes less time for it
+            values = values.astype(np.float32)
+        weights = torch.from_numpy(values)
+        self.weights = weights if weights.dtype is dtype and device == CPU else weights.to(device, dtype)
+
+    @property
+    def indices(self) -> torch.Tensor:
+        """The points of this process's slots, (m,), on the CPU."""
+        return torch.from_numpy(self.part.indices.copy())
 
     @property
     def serial(self) -> int:

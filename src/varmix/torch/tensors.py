@@ -1,12 +1,15 @@
 """Tensors as the arrays of a sampler, and back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
-from varmix.arrays import FloatArray, State
+from varmix.arrays import FloatArray, State, require
+
+CPU = torch.device("cpu")
+SIMPLE = (torch.float32, torch.float64)  # what NumPy knows as well
 
 
 def as_numpy(values: Any) -> Any:  # noqa: ANN401
@@ -16,6 +19,8 @@ def as_numpy(values: Any) -> Any:  # noqa: ANN401
 
 def as_doubles(values: Any) -> FloatArray:  # noqa: ANN401
     """Give a tensor of any floating type, or a number, as an array of doubles."""
+    if type(values) is torch.Tensor and values.dtype in SIMPLE and values.is_cpu:  # the usual case, in fewer calls
+        return np.asarray(values.detach().numpy(), dtype=np.float64)
     return np.asarray(torch.as_tensor(values).detach().to("cpu", torch.float64).numpy())
 
 
@@ -36,6 +41,24 @@ def as_arrays(state: State) -> State:
     return mapped(state, torch.Tensor, as_numpy)  # type: ignore[return-value]
 
 
+def wrapped(name: str, state: State) -> State:
+    """Give a state as one value.
+
+    `torch.distributed.checkpoint` loads dictionaries entry by entry into those that are there, and refuses where
+    entries or shapes differ, as what is in flight does.  A tuple it takes as a whole.
+    """
+    return {name: (state,)}
+
+
+def unwrapped(name: str, state: State, owner: str) -> State:
+    """Give the state that was wrapped, after checking that it is of this owner."""
+    require(state, {name}, owner)
+    if not isinstance(state[name], (tuple, list)) or len(state[name]) != 1:
+        raise ValueError(f"The state of {owner} is one dictionary in a tuple, got {state[name]!r}: it is damaged.")
+    inner: State = state[name][0]
+    return inner
+
+
 def device_of(batch: object) -> torch.device:
     """Give the device of the first tensor in a batch of mappings, lists and tuples; the CPU where there is none.
 
@@ -47,12 +70,21 @@ def device_of(batch: object) -> torch.device:
     device(type='cpu')
     """
     found = _device(batch)
-    return torch.device("cpu") if found is None else found
+    return CPU if found is None else found
 
 
 def _device(value: object) -> torch.device | None:
-    device = getattr(value, "device", None)
-    if isinstance(device, torch.device):  # not the text that arrays have
-        return device
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    return next((found for found in map(_device, parts) if found is not None), None)
+    if isinstance(value, torch.Tensor):
+        return value.device
+    if isinstance(value, (list, tuple)):
+        parts: Iterable[object] = value
+    elif isinstance(value, Mapping):
+        parts = value.values()
+    else:
+        device = getattr(value, "device", None)
+        return device if isinstance(device, torch.device) else None  # arrays have a text there
+    for part in parts:
+        found = _device(part)
+        if found is not None:
+            return found
+    return None
