@@ -13,8 +13,8 @@ from varmix.experiments.records import Record
 SETUP = (
     "Networks of two or three layers, linear decay of the step, SGD with momentum 0.9 or Adam. Feedback of both "
     "mixtures are the norms of the derivatives in the outputs, which the training step has anyway. Every arm has the "
-    "step that was best for it on seeds 900 and 901, to an octave, by the held-out loss of every other held-out point; "
-    "what is reported are the other points. Reshuffling is two arms of independent runs, pooled."
+    "step that was best for it on seeds 900 and 901 (to 903 for the CNN), to an octave, by the loss of every other "
+    "held-out point; what is reported are the other points. Reshuffling is two arms of independent runs, pooled."
 )
 DATA = (
     "The MLP (784-128-10, batch 128) learns from all 60,000 training images in two epochs, or, imbalanced, from those "

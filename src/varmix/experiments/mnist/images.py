@@ -6,6 +6,7 @@ from varmix.experiments.findings import Claim, Verdict
 from varmix.experiments.mnist.table import ENOUGH, Table, What
 from varmix.experiments.mnist.tasks import BASELINES, LARGER, MIXTURES, MNIST
 from varmix.experiments.mnist.wording import listing, number, settings, text
+from varmix.experiments.statistics import combined
 from varmix.meter import QUIET, Interval
 
 LIMIT = 1.1  # upper bound of a ratio of losses that counts as not worse
@@ -36,6 +37,12 @@ def _by_task(entries: dict[tuple[str, str], Interval]) -> str:
     return listing({task: ", ".join(said) for task, said in rows.items()})
 
 
+def _means(entries: dict[tuple[str, str], Interval]) -> str:
+    rows = {arm: [interval for (_, other), interval in entries.items() if other == arm] for arm in MIXTURES}
+    said = [f"{arm} {text(combined(each))}" for arm, each in rows.items() if each]
+    return f"Geometric mean over tasks: {', '.join(said)}"
+
+
 def _enough(table: Table) -> bool:
     return all(table.seeds(task, arm) >= ENOUGH for task in MNIST for arm in (*BASELINES, *MIXTURES))
 
@@ -49,7 +56,7 @@ def _not_worse(table: Table, tasks: Sequence[str]) -> Claim:
         f"On MNIST, balanced or not, with SGD and with Adam, the mixtures are not worse than reshuffling: held-out "
         f"loss at most {LIMIT} times its own, upper bounds.",
         f"{len(fine)} of {len(found)} upper bounds are; worse for sure: "
-        f"{', '.join(f'{arm} ({task})' for task, arm in worse) or 'none'}. {_by_task(found)}."
+        f"{', '.join(f'{arm} ({task})' for task, arm in worse) or 'none'}. {_means(found)}. {_by_task(found)}."
         if found
         else "",
         verdict if _enough(table) else "too few runs",

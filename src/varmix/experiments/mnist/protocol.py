@@ -6,7 +6,7 @@ from varmix.experiments.experiment import Mode
 from varmix.experiments.mnist.tasks import AGAIN, CROSS, LARGER, RESHUFFLING, TASKS, Task, at_hand
 from varmix.experiments.records import Config, Record, Result
 
-TUNING = (900, 901)
+FIRST = 900  # of the seeds that steps are chosen on
 COARSE = (-1.0, 0.0, 1.0)  # steps to begin with, as powers of two of the task's own
 FARTHEST = 6.0
 QUICK_TASKS, QUICK_ARMS, QUICK_EPOCHS, QUICK_SEEDS = ("MLP, imbalanced, SGD",), (RESHUFFLING, CROSS), 2, 2
@@ -25,7 +25,9 @@ def plan(mode: Mode) -> list[Config]:
             for seed in range(QUICK_SEEDS)
         ]
     return [
-        {"part": "tune", "task": task, "arm": arm, "epochs": epochs} for task, arm, epochs in _keys() if arm != AGAIN
+        {"part": "tune", "task": task, "arm": arm, "epochs": epochs, "seeds": TASKS[task].tuning}
+        for task, arm, epochs in _keys()
+        if arm != AGAIN
     ]
 
 
@@ -92,7 +94,7 @@ def run(config: Config) -> Result:
 
 
 def seconds(config: Config) -> float:
-    """So much an epoch as the task says, more for larger batches; a search makes some eight runs."""
+    """So much an epoch as the task says, more for larger batches; a search tries some four steps."""
     task = TASKS[config["task"]]
     each = task.seconds * config["epochs"] * (2.5 if config["arm"] == LARGER else 1.0)
-    return float(each * (8 if config["part"] == "tune" else 1.3) + 1.0)
+    return float(each * (4 * config["seeds"] if config["part"] == "tune" else 1.3) + 1.0)

@@ -7,7 +7,7 @@ import numpy as np
 
 from varmix.experiments.mnist import looks
 from varmix.experiments.mnist.looks import CHOOSING, MOST, REPORTING
-from varmix.experiments.mnist.protocol import TUNING, search
+from varmix.experiments.mnist.protocol import FIRST, search
 from varmix.experiments.mnist.tasks import TASKS
 from varmix.experiments.mnist.training import Diverged, Training
 from varmix.experiments.records import Config, Result
@@ -21,7 +21,7 @@ def tune(config: Config) -> Result:
     """Search the step that leaves the least held-out loss, on seeds of its own and points that are for choosing."""
 
     def score(exponent: float) -> float:
-        ends = [_end(config, exponent, seed) for seed in TUNING]
+        ends = [_end(config, exponent, FIRST + seed) for seed in range(config["seeds"])]
         return geometric_mean(ends).value if np.isfinite(ends).all() else math.inf
 
     best, tried = search(score)

@@ -39,5 +39,5 @@ def number(value: float) -> str:
 def settings(table: Table, tasks: Iterable[str], arms: Iterable[str]) -> str:
     """Say how many seeds are behind a number, and how steps were chosen."""
     seeds = [table.seeds(task, arm) for task in tasks for arm in arms if table.seeds(task, arm)]
-    step = "own best step on two other seeds, by the other half of the held-out points"
+    step = "own best step on other seeds, by the other half of the held-out points"
     return f"{min(seeds, default=0)} seeds, {step if table.tuned else 'one step for all'}"
