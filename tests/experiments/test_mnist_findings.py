@@ -179,11 +179,11 @@ def test_of_all_tasks_tried_those_that_pay_and_those_that_lose_are_named():
     for name in names[1:]:
         records += ended(name, CROSS, around(1.3 if name == "next word" else 1.0, seed=7))
     found = claim(records, "All tasks that were tried")
-    assert f"interval below one: {RARE}, of {len(names)}" in found.measured
+    assert f"interval below one: {RARE} (of {len(names)})" in found.measured
     assert f"above one for sure: {CROSS} (next word)" in found.measured
     assert found.verdict == "measured"
     records = baselines(names[1:2]) + ended(names[1], CROSS, around(1.0, seed=7))
-    assert "below one: none, of 1; above one for sure: none" in claim(records, "All tasks that were tried").measured
+    assert "below one: none (of 1); above one for sure: none" in claim(records, "All tasks that were tried").measured
 
 
 @pytest.mark.parametrize(

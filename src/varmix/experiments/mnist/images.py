@@ -56,7 +56,7 @@ def _not_worse(table: Table, tasks: Sequence[str]) -> Claim:
         f"On MNIST, balanced or not, with SGD and with Adam, the mixtures are not worse than reshuffling: held-out "
         f"loss at most {LIMIT} times its own, upper bounds.",
         f"{len(fine)} of {len(found)} upper bounds are; worse for sure: "
-        f"{', '.join(f'{arm} ({task})' for task, arm in worse) or 'none'}. {_means(found)}. {_by_task(found)}."
+        f"{'; '.join(f'{arm} ({task})' for task, arm in worse) or 'none'}. {_means(found)}. {_by_task(found)}."
         if found
         else "",
         verdict if _enough(table) else "too few runs",

@@ -92,8 +92,8 @@ def _tried(table: Table, tasks: Sequence[str]) -> Claim:
     ]
     return Claim(
         "All tasks that were tried in search of one where it pays: losses beside reshuffling.",
-        f"Held-out loss at most {CLEAR}, interval below one: {', '.join(pays) or 'none'}, of {len(tasks)}; above one "
-        f"for sure: {', '.join(loses) or 'none'}. {listing({task: _row(table, task) for task in tasks})}.",
+        f"Held-out loss at most {CLEAR}, interval below one: {'; '.join(pays) or 'none'} (of {len(tasks)}); above one "
+        f"for sure: {'; '.join(loses) or 'none'}. {listing({task: _row(table, task) for task in tasks})}.",
         "measured",
         settings(table, tasks, MIXTURES),
         beyond=True,
