@@ -4,6 +4,7 @@ import doctest
 import os
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 # TorchRL tells of storages that it makes on standard output, where examples would take it for their own.
 os.environ.setdefault("RL_LOGGING_LEVEL", "WARNING")
@@ -18,7 +19,7 @@ README, SECTIONS = Path(__file__).parent / "README.md", {"torch": "## For PyTorc
 collect_ignore = [path for module, paths in NEEDS.items() if find_spec(module) is None for path in paths]
 
 
-def pytest_itemcollected(item):
+def pytest_itemcollected(item: Any) -> None:  # noqa: ANN401
     """Pass over the sections of the README whose package is missing."""
     if item.path != README:
         return
