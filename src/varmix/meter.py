@@ -35,7 +35,7 @@ class Moments(NamedTuple):
     Attributes
     ----------
     draws
-        m.
+        Their number m.
     uniform, mixture
         The means of r l^2 and of r^2 l^2, with r = 1 / density.
     weight, square
