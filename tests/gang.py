@@ -140,6 +140,7 @@ def sharded(rank, world):
             "draws": loader.meter.draws,
             "gain": loader.meter.gain.value,
         }
+    found["labels"] = _error(lambda: AdaptiveLoader(Numbers(n), labels + rank, 24, layout="sharded", rng=0))
     found["steps"] = len(AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0))
     return found
 

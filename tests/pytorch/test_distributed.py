@@ -120,6 +120,11 @@ def test_shards_share_a_mixture_and_a_global_objective(sharded, name):
     assert abs(unscaled / truth - 1) > 0.1  # the control: without the sizes of the shards it is another objective
 
 
+def test_groups_of_shards_must_be_the_same(sharded):
+    for found in sharded:
+        assert found["labels"].startswith("ValueError: Processes 0 and 1 were built with different components")
+
+
 def test_shards_make_as_many_steps_as_all_points_ask_for(sharded):
     world = len(sharded)
     assert {found["steps"] for found in sharded} == {sum(gang.SIZES[:world]) // 24}

@@ -45,8 +45,6 @@ class Classifier(lightning.LightningModule):
         x, y, weight, draw_id = batch
         logits = self.model(x)
         self.batches.update(draw_id, norms.last_layer(logits, y))
-        if self.trainer.is_last_batch:
-            self.batches.end()
         return (weight * cross_entropy(logits, y, reduction="none")).mean()
 
     def configure_optimizers(self):

@@ -137,7 +137,6 @@ def _damaged(change):
         (lambda state: state.pop("meter"), "meter"),
         (lambda state: state["passes"].update(size=16), "batch_size 16"),
         (lambda state: state["passes"].update(full=3), "full batches in a pass: 3"),
-        (lambda state: state["passes"].update(last=3), "a last batch of 3"),
         (lambda state: state["passes"].update(position=-1), "position"),
         (lambda state: state["passes"]["ahead"]["0"].pop("density"), "density"),
         (lambda state: state["passes"]["ahead"]["0"].update(density=torch.ones(3)), "do not fit 8 slots"),

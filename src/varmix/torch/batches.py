@@ -131,7 +131,9 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
             return
         state = self.sampler.state_dict()
         settings: dict[str, object] = {"batch_size": self.batch_size, "steps": len(self), "sync_every": sync_every}
-        settings |= {"learner": repr(state["settings"]["learner"]), "components": self.sampler.components.k}
+        family = self.sampler.components
+        labels = family.labels.tolist() if isinstance(family, Groups) else None  # components must mean the same
+        settings |= {"learner": repr(state["settings"]["learner"]), "components": (family.k, labels)}
         if self.layout.name == "replicated":
             settings |= {"components": _printed(state["components"]), "rng": repr(state["uniforms"])}
         self.layout.processes.agree(settings)

@@ -83,19 +83,20 @@ class Passes:
     def state_dict(self) -> State:
         """Give the place, and what is ahead."""
         ahead = self.flight.state_dict()
-        going = self._begun and not (self._over and not ahead)
+        drawn = not self.followed and self._position == len(self)  # nobody will say when the loop is over
+        going = self._begun and not ((self._over or drawn) and not ahead)
         numbers = {"epoch": self._epoch, "next": self._next, "position": self._position}
-        shape = {"size": self._size, "full": self._full, "last": self._last}
-        return {**numbers, **shape, "begun": self._begun, "going": going, "ahead": ahead}
+        return {**numbers, "size": self._size, "full": self._full, "begun": self._begun, "going": going, "ahead": ahead}
 
     def loaded(self, state: State) -> "Passes":
         """Give the passes that were saved, after checking that they are these; loops over these ones are over."""
         require(state, set(self.state_dict()), "the passes of a loader")
-        for name, value in {"size": self._size, "full": self._full, "last": self._last}.items():
+        # Not the last batch: it depends on the number of processes, which may be another one.
+        for name, words, value in (("size", "batch_size", self._size), ("full", "full batches in a pass:", self._full)):
             if state[name] != value:
                 raise ValueError(
-                    f"The saved loader had {_WORDS[name]} {state[name]}, this one has {value}. Build it as it was when "
-                    f"it was saved."
+                    f"The saved loader had {words} {state[name]}, this one has {value}. Build it as it was when it was "
+                    f"saved."
                 )
         other = Passes(self._size, self._full, self._last)
         other.flight, other.followed = Flight.loaded(state["ahead"]), self.followed
@@ -108,6 +109,3 @@ class Passes:
     def give_up(self) -> None:
         """Let every loop that is still running fail."""
         self._live += 1
-
-
-_WORDS = {"size": "batch_size", "full": "full batches in a pass:", "last": "a last batch of"}
