@@ -323,6 +323,19 @@ def test_two_loops_at_a_time_are_refused():
         next(first)
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_loop_whose_batches_are_all_fetched_does_not_take_the_receipts_of_a_newer_one(persistent):
+    loader = make(steps=3, num_workers=1, prefetch_factor=4, persistent_workers=persistent)
+    old = iter(loader)
+    next(old)
+    new = iter(loader)
+    with pytest.raises(RuntimeError, match="newer pass"):
+        next(old)
+    for batch, draw in new:  # the refused loop has taken nothing of it
+        assert batch.tolist() == draw.indices.tolist()
+    assert draw.serial == 5
+
+
 def test_a_loader_says_what_it_is():
     assert repr(make(num_workers=2)) == "AdaptiveLoader(Groups(n=100, k=4), batch_size=8, lag=4)"
     assert repr(make().batches) == "MixtureBatchSampler(Groups(n=100, k=4), batch_size=8, alone)"
