@@ -77,7 +77,7 @@ class Collate:
             raise TypeError("The collate function of a MixtureBatchSampler needs its dataset: wrap it by `tagged`.")
         batch = self.collate_fn(list(samples))
         weight = torch.from_numpy(samples.slots.weights).to(torch.get_default_dtype())
-        draw_id = torch.tensor(samples.slots.draw_id)
+        draw_id = torch.tensor(samples.slots.draw_id, device="cpu")  # as the weights, whatever the default device is
         if isinstance(batch, Mapping):
             return {**batch, WEIGHT: weight, DRAW_ID: draw_id}
         items = cast("Sequence[Any]", batch if isinstance(batch, (tuple, list)) else (batch,))

@@ -27,7 +27,7 @@ class Rows(Dataset[Any]):  # type: ignore[misc]
 
     def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
         """Give the batch of these items."""
-        places = torch.tensor(indices)
+        places = torch.tensor(indices, device="cpu")  # whatever the default device is: workers may not use it
         return [tensor[places] for tensor in self.dataset.tensors]
 
 
