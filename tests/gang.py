@@ -210,6 +210,8 @@ def refusals(rank, world):
     found["save"] = _error(twice.state_dict)
     twice.sync()
     found["saved"] = _error(twice.state_dict)
+    found["given up"] = given_up(world)
+    found["lengths"] = lengths(world)
     found["undivided"] = _error(lambda: AdaptiveLoader(Numbers(), LABELS, 24 * world + 1))
     found["batch_size"] = _error(lambda: AdaptiveLoader(Numbers(), LABELS, 24 * (rank + 1)))
     found["labels"] = _error(lambda: AdaptiveLoader(Numbers(), np.roll(LABELS, rank) // (1 + rank), 24))
@@ -223,6 +225,27 @@ def refusals(rank, world):
     batch, draw = next(iter(loader))
     found["draws differ"] = _error(lambda: loader.update(draw, losses(batch)))
     return found
+
+
+def given_up(world):
+    """Rounds that wait when a state is loaded are of a run that was given up."""
+    loader = build("groups", sync_every=3)
+    saved, before = loader.state_dict(), bits(loader.mixture)
+    _, draw = next(iter(loader))
+    loader.update(draw, torch.ones(24 // world))
+    loader.load_state_dict(saved)
+    loader.sync()
+    batch, draw = next(iter(loader))
+    unchanged = bits(loader.mixture) == before
+    return [unchanged, _error(lambda: loader.update(draw, losses(batch)))]
+
+
+def lengths(world):
+    """Gradients whose length changes while rounds wait are no pair, and hurt nobody."""
+    loader = build("groups", sync_every=2)
+    for length, (batch, draw) in zip((2, 3), loader, strict=False):
+        loader.update(draw, losses(batch), gradient=torch.ones(length))
+    return loader.meter.draws
 
 
 def _error(call):

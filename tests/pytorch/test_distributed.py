@@ -181,6 +181,14 @@ def test_a_state_can_be_saved_once_nothing_waits(refusals):
     assert [found["saved"] for found in refusals] == [None, None]
 
 
+def test_rounds_that_wait_are_given_up_when_a_state_is_loaded(refusals):
+    assert [found["given up"] for found in refusals] == [[True, None], [True, None]]
+
+
+def test_gradients_of_another_length_leave_nothing_half_done(refusals):
+    assert [found["lengths"] for found in refusals] == [48, 48]
+
+
 def test_a_state_of_one_process_is_that_of_all(two):
     for found in two:
         assert found["resumed"] == {"same": True, "bits": True}

@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import varmix
 from loading import LABELS, Numbers, follow, losses
-from varmix.torch import AdaptiveLoader, TensorDraw
+from varmix.torch import AdaptiveLoader, MixtureBatchSampler, TensorDraw
 from varmix.torch.collate import Samples, Slots
 
 
@@ -255,6 +255,7 @@ class NoLength(torch.utils.data.Dataset):
         (lambda: AdaptiveLoader(Stream(), LABELS, 8), TypeError, "Interleave"),
         (lambda: AdaptiveLoader(NoLength(), LABELS, 8), TypeError, "no length"),
         (lambda: AdaptiveLoader(Numbers(), varmix.Groups, 8), TypeError, "labels of the points"),
+        (lambda: AdaptiveLoader(Numbers(), varmix.Replay(100), 8), TypeError, "made of points"),
         (lambda: AdaptiveLoader(Numbers(), "labels", 8), TypeError, "labels of the points"),
         (lambda: AdaptiveLoader(Numbers(), varmix.uniform(100), 8, rng=0), TypeError, "not both"),
         (lambda: AdaptiveLoader(Numbers(), varmix.Uniform(varmix.Subsets(100, 3)), 8), TypeError, "points"),
@@ -333,6 +334,19 @@ def test_two_loops_at_a_time_are_refused():
         next(first)
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_loop_whose_batches_are_all_fetched_does_not_take_the_receipts_of_a_newer_one(persistent):
+    loader = make(steps=3, num_workers=1, prefetch_factor=4, persistent_workers=persistent)
+    old = iter(loader)
+    next(old)
+    new = iter(loader)
+    with pytest.raises(RuntimeError, match="newer pass"):
+        next(old)
+    for batch, draw in new:  # the refused loop has taken nothing of it
+        assert batch.tolist() == draw.indices.tolist()
+    assert draw.serial == 5
+
+
 def test_a_loader_says_what_it_is():
     assert repr(make(num_workers=2)) == "AdaptiveLoader(Groups(n=100, k=4), batch_size=8, lag=4)"
     assert repr(make().batches) == "MixtureBatchSampler(Groups(n=100, k=4), batch_size=8, alone)"
@@ -356,6 +370,18 @@ def test_batches_of_tensors_are_those_that_a_loader_collates(workers, tensors):
         for mine, theirs, whole in zip(batch, other, data, strict=True):
             assert torch.equal(mine, theirs)
             assert torch.equal(mine, whole[draw.indices])
+
+
+def test_workers_make_nothing_on_the_default_device():
+    batches = MixtureBatchSampler(LABELS, 8, rng=0)
+    tensors = TensorDataset(torch.arange(100))
+    indices = next(iter(batches))
+    rows = AdaptiveLoader(tensors, LABELS, 8).loader.dataset
+    with torch.device("meta"):
+        (taken,) = rows.__getitems__(list(indices))
+        *_, weight, draw_id = batches.collate(lambda samples: samples)(batches.tagged(tensors).__getitems__(indices))
+    assert taken.tolist() == list(indices)
+    assert {weight.device.type, draw_id.device.type} == {"cpu"}
 
 
 def test_a_collate_function_gets_the_items_of_a_tensor_dataset():

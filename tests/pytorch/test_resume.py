@@ -49,6 +49,28 @@ def _meter(loader):
     return loader.meter
 
 
+def test_a_loop_whose_batches_are_all_fetched_ends_when_a_state_is_loaded():
+    loader = make(1, steps=3, prefetch_factor=4)
+    saved = loader.state_dict()
+    loop = iter(loader)
+    next(loop)
+    loader.load_state_dict(saved)
+    with pytest.raises(RuntimeError, match="a state was loaded"):
+        next(loop)
+
+
+def test_a_loop_that_has_not_begun_goes_on_with_the_state_that_is_loaded():
+    first = make(2)
+    follow(first, steps=5)
+    saved = first.state_dict()
+    loader, other = make(), make()
+    loop = iter(loader)
+    loader.load_state_dict(saved)
+    other.load_state_dict(saved)
+    rest = [(batch.tolist(), draw.indices.tolist()) for batch, draw in loop]
+    assert rest == [(batch.tolist(), batch.tolist()) for batch, _ in other]
+
+
 def test_a_pass_that_was_saved_at_its_last_batch_has_nothing_left():
     loader = make(2)
     follow(loader, steps=13)

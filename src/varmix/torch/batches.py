@@ -161,7 +161,9 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         return self._rounds.exchanged
 
     def __iter__(self) -> Iterator[list[int]]:
-        return (self._slots(receipt) for receipt in self._passes.run(self._draw, self.sampler.end_epoch))
+        # A generator, which asks for the passes when it is first used: a state may be loaded before that.
+        for receipt in self._passes.run(self._draw, self.sampler.end_epoch):
+            yield self._slots(receipt)
 
     def _draw(self, size: int) -> Draw:
         return self.sampler.draw(self.layout.drawn(size))
@@ -185,6 +187,15 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
     def follow(self) -> None:
         """Wait for `end` to know that a loop is over: who calls `arrived` for every batch knows it."""
         self._passes.followed = True
+
+    @property
+    def live(self) -> int:
+        """Number of the loop that receipts are kept for: the one that began last."""
+        return self._passes.live
+
+    def check(self, number: int) -> None:
+        """Refuse to go on with a loop that is not live any more: its batches would get the receipts of another."""
+        self._passes.check(number)
 
     def end(self) -> None:
         """Say that the loop over the batches is over."""
@@ -257,6 +268,7 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
             self.meter.load_state_dict(meter)
             raise
         self._passes.give_up()
+        self._rounds.forget()
         self._passes = passes
 
     def __repr__(self) -> str:

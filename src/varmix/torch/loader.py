@@ -175,10 +175,19 @@ class AdaptiveLoader:
 
     def __iter__(self) -> Iterator[tuple[Any, TensorDraw]]:
         check_dataset(self.dataset, self.sampler.components.space.n)
-        return self._run(iter(self.loader))
+        batches = iter(self.loader)
+        return self._run(batches, self.batches.live if self.loader.num_workers else None)
 
-    def _run(self, batches: Iterator[Any]) -> Iterator[tuple[Any, TensorDraw]]:
-        for batch in batches:
+    def _run(self, batches: Iterator[Any], number: int | None) -> Iterator[tuple[Any, TensorDraw]]:
+        """Pair batches with receipts; with workers the loop has begun already, else it begins with its first batch."""
+        while True:
+            if number is not None:  # before the batch is taken: with persistent workers it is the newer loop's
+                self.batches.check(number)
+            try:
+                batch = next(batches)
+            except StopIteration:
+                break
+            number = self.batches.live if number is None else number
             yield batch, self.batches.arrived(device_of(batch))
         self.batches.end()
 

@@ -50,11 +50,7 @@ class Passes:
         # Here, and not when the iterator is made: loaders with workers make two of them, and use one.
         number, again = self._begin(end_epoch), deque(self.flight.ahead)
         while again or self._position < len(self):
-            if number != self._live:
-                raise RuntimeError(
-                    "A newer pass over this loader has begun, or a state was loaded, and receipts can be kept in order "
-                    "for one loop at a time only. Build a loader of its own for every loop that runs beside another."
-                )
+            self.check(number)
             if again:
                 yield again.popleft()
                 continue
@@ -75,6 +71,19 @@ class Passes:
         self._next = self._epoch + 1
         self._live += 1
         return self._live
+
+    @property
+    def live(self) -> int:
+        """Number of the loop that receipts are kept for: the one that began last."""
+        return self._live
+
+    def check(self, number: int) -> None:
+        """Refuse to go on with a loop when another one has begun, or a state was loaded."""
+        if number != self._live:
+            raise RuntimeError(
+                "A newer pass over this loader has begun, or a state was loaded, and receipts can be kept in order "
+                "for one loop at a time only. Build a loader of its own for every loop that runs beside another."
+            )
 
     def end(self) -> None:
         """Say that the loop is over."""
@@ -104,6 +113,7 @@ class Passes:
             setattr(other, f"_{name}", as_count(state[name], name, least=0))
         other._begun, other._resumed = bool(state["begun"]), bool(state["going"])
         other._over = not other._resumed
+        other._live = self._live + 1  # loops over these ones are told apart from its own
         return other
 
     def give_up(self) -> None:

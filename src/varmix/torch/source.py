@@ -12,7 +12,7 @@ from varmix.components import Components, Groups
 from varmix.learners import Learner
 from varmix.presets import vrm
 from varmix.sampler import Sampler
-from varmix.spaces import Points
+from varmix.spaces import Points, Window
 from varmix.torch.tensors import as_numpy
 
 Source: TypeAlias = Components | Sampler | ArrayLike | torch.Tensor
@@ -41,7 +41,7 @@ def as_sampler(
         family = source if _is_family(source) else _groups(source)
         sampler = vrm(family, learner=learner, gamma=gamma, rng=rng)  # type: ignore[arg-type]
     space = sampler.components.space
-    if not isinstance(space, Points):
+    if not isinstance(space, Points) or isinstance(space, Window):  # whose numbers run away from those of a dataset
         raise TypeError(f"Batches of a loader are made of points, and {sampler.components!r} draws {space}.")
     return sampler
 

@@ -86,7 +86,8 @@ class Rounds:
         if any(kept is not None and kept.receipt.serial == receipt.serial for kept in self._rounds):
             raise ValueError(f"Receipt {receipt.serial} waits to be exchanged already: call update once per draw.")
         Evidence.from_draw(part, norms)
-        round_ = Round(receipt, part, norms, self._meter.checked(gradient))
+        # A copy: norms may be the memory of the user's tensor, and rounds wait.
+        round_ = Round(receipt, part, norms.copy(), self._meter.checked(gradient))
         numbers = self._exchange.pack(round_, self._sampler.mixture)
         self._rounds.append(round_)
         self._packed.append(np.append([0.0, 0.0 if self._layout.name == "sharded" else stamp(receipt)], numbers))
@@ -94,6 +95,10 @@ class Rounds:
     def sync(self) -> None:
         """Exchange the rounds that wait, now; all processes must call it."""
         _tell(self._exchange_all())
+
+    def forget(self) -> None:
+        """Give up the rounds that wait: a state was loaded, and they are of the run before it."""
+        self._rounds, self._packed = [], []
 
     def _exchange_all(self) -> int:
         """Exchange what waits in one collective, and learn; give how many rounds only others have refused."""
