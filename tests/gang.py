@@ -119,10 +119,23 @@ def replicated(rank, world):
     return found
 
 
+def heard(rank):
+    """Feedback that waits is a copy: the user's buffer may be used again."""
+    n = SIZES[rank]
+    loader = AdaptiveLoader(Numbers(n), varmix.Cumulative(n), 24, layout="sharded", rng=0, sync_every=2)
+    norms, told = torch.empty(0, dtype=torch.float64), []
+    loader.sampler.components.observe = lambda draw, seen: told.append(seen.tolist())
+    for step, (batch, draw) in zip(range(2), loader, strict=False):
+        norms.resize_(len(batch)).fill_(step + 1.0)
+        loader.update(draw, norms)
+    return [one[0] for one in told]
+
+
 def sharded(rank, world):
     """Points of its own for every process."""
+    found = {"heard": heard(rank)}
     n, offset = SIZES[rank], sum(SIZES[:rank])
-    labels, found = np.arange(n) % 3, {}
+    labels = np.arange(n) % 3
     for name, learner in (("sums", None), ("rows", varmix.Leader())):
         loader = AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0, learner=learner, steps=500)
         calls, total = count_collectives(), 0.0
@@ -194,6 +207,14 @@ def refusals(rank, world):
             found["nan"] = [step, str(error), (bits(loader.mixture), loader.meter.draws) == before]
             loader.update(draw, losses(batch))  # it was not used up
     found["bits"], found["draws"] = bits(loader.mixture), loader.meter.draws
+    loader = build("leader", sync_every=2, steps=6)
+    _, draw = next(iter(loader))
+    short = loader.sampler.draw(2)  # which no process can have been given
+    found["none"] = [
+        _error(lambda: loader.update(draw, None if rank else torch.ones(24 // world))),
+        _error(lambda: loader.update(short if rank else next(iter(loader))[1], torch.ones(24 // world))),
+        bits(loader.mixture),
+    ]
     loader = build("groups", sync_every=4, steps=8)
     found["late"] = []
     for step, (batch, draw) in enumerate(loader):
@@ -216,6 +237,7 @@ def refusals(rank, world):
     found["batch_size"] = _error(lambda: AdaptiveLoader(Numbers(), LABELS, 24 * (rank + 1)))
     found["labels"] = _error(lambda: AdaptiveLoader(Numbers(), np.roll(LABELS, rank) // (1 + rank), 24))
     ready = varmix.vrm(varmix.Groups(LABELS), rng=rank)
+    found["kinds"] = _error(lambda: AdaptiveLoader(Numbers(), ready if rank else LABELS, 24))
     found["rng"] = _error(lambda: AdaptiveLoader(Numbers(), ready, 24))
     loader = build("groups")
     batch, draw = next(iter(loader))

@@ -162,6 +162,8 @@ def _damaged(change):
         (lambda state: state["passes"].update(position=-1), "position"),
         (lambda state: state["passes"]["ahead"]["0"].pop("density"), "density"),
         (lambda state: state["passes"]["ahead"]["0"].update(density=torch.ones(3)), "do not fit 8 slots"),
+        (lambda state: state["passes"]["ahead"]["0"].update(rows=torch.ones(8, 4)), "do not fit 8 slots"),
+        (lambda state: state["sampler"]["components"].update(mark=1), "other members"),
         (lambda state: state["sampler"].pop("serial"), "serial"),
         (lambda state: state["sampler"]["components"].update(masses=torch.ones(3) / 3), "masses"),
         (lambda state: state["meter"].update(decay=0.5), "another window"),

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from varmix.arrays import State, as_count, require
-from varmix.draw import Draw
+from varmix.draw import Draw, Rows
 from varmix.torch.flight import Flight
 
 
@@ -97,7 +97,7 @@ class Passes:
         numbers = {"epoch": self._epoch, "next": self._next, "position": self._position}
         return {**numbers, "size": self._size, "full": self._full, "begun": self._begun, "going": going, "ahead": ahead}
 
-    def loaded(self, state: State) -> "Passes":
+    def loaded(self, state: State, rows: Rows | None) -> "Passes":
         """Give the passes that were saved, after checking that they are these; loops over these ones are over."""
         require(state, set(self.state_dict()), "the passes of a loader")
         # Not the last batch: it depends on the number of processes, which may be another one.
@@ -108,7 +108,7 @@ class Passes:
                     f"saved."
                 )
         other = Passes(self._size, self._full, self._last)
-        other.flight, other.followed = Flight.loaded(state["ahead"]), self.followed
+        other.flight, other.followed = Flight.loaded(state["ahead"], rows), self.followed
         for name in ("epoch", "next", "position"):
             setattr(other, f"_{name}", as_count(state[name], name, least=0))
         other._begun, other._resumed = bool(state["begun"]), bool(state["going"])

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch.utils.data import Dataset, IterableDataset
+from torch.utils.data import Sampler as TorchSampler
 
 from varmix.components import Components, Groups
 from varmix.learners import Learner
@@ -51,6 +52,11 @@ def _is_family(source: object) -> bool:
 
 
 def _groups(labels: Any) -> Groups:  # noqa: ANN401
+    if isinstance(labels, TorchSampler):  # as frameworks do that build batch samplers anew, one for every process
+        raise TypeError(
+            "components must be labels of the points, a family or a varmix.Sampler, got a sampler of PyTorch's. "
+            "Batches are spread over processes already: in Lightning use Trainer(use_distributed_sampler=False)."
+        )
     if isinstance(labels, (type, str)):
         raise TypeError(
             f"components must be labels of the points, a family such as varmix.Groups(labels), or a varmix.Sampler; "
