@@ -7,6 +7,7 @@ from typing import Any
 
 from docutils.nodes import Text, literal_block
 from sphinx.addnodes import pending_xref
+from sphinx.ext.autodoc.mock import _MockObject
 
 import varmix
 
@@ -23,6 +24,7 @@ highlight_language = "none"  # of what does not say: formulas and commands
 
 # The site is the same whatever is installed: nothing of torch is imported, and no docstring comes from another library.
 autodoc_mock_imports = ["torch", "torchrl", "tensordict"]
+_MockObject.__or__ = _MockObject.__ror__ = lambda self, other: self  # types of arguments may be unions with tensors
 autodoc_inherit_docstrings = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # see `written`

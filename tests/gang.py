@@ -119,10 +119,23 @@ def replicated(rank, world):
     return found
 
 
+def heard(rank):
+    """Feedback that waits is a copy: the user's buffer may be used again."""
+    n = SIZES[rank]
+    loader = AdaptiveLoader(Numbers(n), varmix.Cumulative(n), 24, layout="sharded", rng=0, sync_every=2)
+    norms, told = torch.empty(0, dtype=torch.float64), []
+    loader.sampler.components.observe = lambda draw, seen: told.append(seen.tolist())
+    for step, (batch, draw) in zip(range(2), loader, strict=False):
+        norms.resize_(len(batch)).fill_(step + 1.0)
+        loader.update(draw, norms)
+    return [one[0] for one in told]
+
+
 def sharded(rank, world):
     """Points of its own for every process."""
+    found = {"heard": heard(rank)}
     n, offset = SIZES[rank], sum(SIZES[:rank])
-    labels, found = np.arange(n) % 3, {}
+    labels = np.arange(n) % 3
     for name, learner in (("sums", None), ("rows", varmix.Leader())):
         loader = AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0, learner=learner, steps=500)
         calls, total = count_collectives(), 0.0
@@ -140,6 +153,7 @@ def sharded(rank, world):
             "draws": loader.meter.draws,
             "gain": loader.meter.gain.value,
         }
+    found["labels"] = _error(lambda: AdaptiveLoader(Numbers(n), labels + rank, 24, layout="sharded", rng=0))
     found["steps"] = len(AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0))
     return found
 
@@ -193,6 +207,14 @@ def refusals(rank, world):
             found["nan"] = [step, str(error), (bits(loader.mixture), loader.meter.draws) == before]
             loader.update(draw, losses(batch))  # it was not used up
     found["bits"], found["draws"] = bits(loader.mixture), loader.meter.draws
+    loader = build("leader", sync_every=2, steps=6)
+    _, draw = next(iter(loader))
+    short = loader.sampler.draw(2)  # which no process can have been given
+    found["none"] = [
+        _error(lambda: loader.update(draw, None if rank else torch.ones(24 // world))),
+        _error(lambda: loader.update(short if rank else next(iter(loader))[1], torch.ones(24 // world))),
+        bits(loader.mixture),
+    ]
     loader = build("groups", sync_every=4, steps=8)
     found["late"] = []
     for step, (batch, draw) in enumerate(loader):
@@ -209,10 +231,13 @@ def refusals(rank, world):
     found["save"] = _error(twice.state_dict)
     twice.sync()
     found["saved"] = _error(twice.state_dict)
+    found["given up"] = given_up(world)
+    found["lengths"] = lengths(world)
     found["undivided"] = _error(lambda: AdaptiveLoader(Numbers(), LABELS, 24 * world + 1))
     found["batch_size"] = _error(lambda: AdaptiveLoader(Numbers(), LABELS, 24 * (rank + 1)))
     found["labels"] = _error(lambda: AdaptiveLoader(Numbers(), np.roll(LABELS, rank) // (1 + rank), 24))
     ready = varmix.vrm(varmix.Groups(LABELS), rng=rank)
+    found["kinds"] = _error(lambda: AdaptiveLoader(Numbers(), ready if rank else LABELS, 24))
     found["rng"] = _error(lambda: AdaptiveLoader(Numbers(), ready, 24))
     loader = build("groups")
     batch, draw = next(iter(loader))
@@ -222,6 +247,27 @@ def refusals(rank, world):
     batch, draw = next(iter(loader))
     found["draws differ"] = _error(lambda: loader.update(draw, losses(batch)))
     return found
+
+
+def given_up(world):
+    """Rounds that wait when a state is loaded are of a run that was given up."""
+    loader = build("groups", sync_every=3)
+    saved, before = loader.state_dict(), bits(loader.mixture)
+    _, draw = next(iter(loader))
+    loader.update(draw, torch.ones(24 // world))
+    loader.load_state_dict(saved)
+    loader.sync()
+    batch, draw = next(iter(loader))
+    unchanged = bits(loader.mixture) == before
+    return [unchanged, _error(lambda: loader.update(draw, losses(batch)))]
+
+
+def lengths(world):
+    """Gradients whose length changes while rounds wait are no pair, and hurt nobody."""
+    loader = build("groups", sync_every=2)
+    for length, (batch, draw) in zip((2, 3), loader, strict=False):
+        loader.update(draw, losses(batch), gradient=torch.ones(length))
+    return loader.meter.draws
 
 
 def _error(call):

@@ -35,7 +35,7 @@ class Moments(NamedTuple):
     Attributes
     ----------
     draws
-        m.
+        Their number m.
     uniform, mixture
         The means of r l^2 and of r^2 l^2, with r = 1 / density.
     weight, square
@@ -131,8 +131,9 @@ class GainMeter:
             self._pairs *= self._decay
         a, b = uniform / (self._unit or 1.0), mixture / (self._unit or 1.0)
         tally(float(m), a, b, weight, square, self._decay, self._tally)
-        if mean is not None and self._previous is not None and self._unit:
-            last, this = self._previous / math.sqrt(self._unit), mean / math.sqrt(self._unit)
+        before = self._previous
+        if mean is not None and before is not None and mean.shape == before.shape and self._unit:
+            last, this = before / math.sqrt(self._unit), mean / math.sqrt(self._unit)
             squares = float(last @ last + this @ this) / 2
             self._pairs += 1.0, float(last @ this), squares, a / m, 1 / m
         self._previous = mean

@@ -112,6 +112,32 @@ def test_feedback_may_come_late_and_out_of_order(kind):
     assert batches.meter.batches == 13
 
 
+@pytest.mark.parametrize("draw", [None, 0.7, torch.tensor(0.0), torch.arange(3), torch.tensor(True), "0"])
+def test_what_is_no_number_of_a_draw_is_refused(draw):
+    batches = make()
+    next(iter(loader_of(batches)))
+    with pytest.raises(TypeError, match="or its draw_id, and then its norms"):
+        batches.update(draw, torch.ones(8))
+
+
+def test_draws_ahead_are_let_go_where_nobody_gives_feedback():
+    batches = MixtureBatchSampler(np.zeros(10, int), 1, rng=0, steps=3 * WAITING)
+    ids = [slots.draw_id for slots in batches]
+    assert len(batches.state_dict()["loader"][0]["passes"]["ahead"]) == WAITING
+    batches.update(ids[-1], torch.ones(1))
+
+
+def test_a_dataset_of_another_length_is_not_tagged():
+    with pytest.raises(ValueError, match="99 items"):
+        make().tagged(Numbers(99))
+
+
+@pytest.mark.parametrize("name", ["weight", "draw_id"])
+def test_entries_of_the_batch_are_not_overwritten(name):
+    with pytest.raises(ValueError, match=f"entry '{name}' of its own"):
+        next(iter(loader_of(make(), collate_fn=lambda samples: {name: samples})))
+
+
 @pytest.mark.parametrize("draw_id", [0, 5, -1, 10**9])
 def test_a_number_that_is_not_in_flight_is_refused(draw_id):
     batches = make()

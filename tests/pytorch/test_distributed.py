@@ -120,6 +120,15 @@ def test_shards_share_a_mixture_and_a_global_objective(sharded, name):
     assert abs(unscaled / truth - 1) > 0.1  # the control: without the sizes of the shards it is another objective
 
 
+def test_feedback_that_waits_is_a_copy(sharded):
+    assert [found["heard"] for found in sharded] == [[1.0, 2.0]] * len(sharded)
+
+
+def test_groups_of_shards_must_be_the_same(sharded):
+    for found in sharded:
+        assert found["labels"].startswith("ValueError: Processes 0 and 1 were built with different components")
+
+
 def test_shards_make_as_many_steps_as_all_points_ask_for(sharded):
     world = len(sharded)
     assert {found["steps"] for found in sharded} == {sum(gang.SIZES[:world]) // 24}
@@ -163,6 +172,7 @@ def test_a_round_that_is_refused_between_exchanges_is_left_out_of_the_next(refus
         ("undivided", "ValueError: batch_size is that of all processes together: 49 is no multiple of the 2 processes"),
         ("batch_size", "ValueError: Processes 0 and 1 were built with different batch_size"),
         ("labels", "ValueError: Processes 0 and 1 were built with different"),
+        ("kinds", "ValueError: Processes 0 and 1 were built with different"),
         ("rng", "ValueError: Processes 0 and 1 were built with different rng"),
         ("draws differ", "RuntimeError: The processes have made different draws"),
     ],
@@ -172,8 +182,25 @@ def test_what_cannot_be_is_refused_on_all_processes(refusals, name, words):
         assert (found[name] or "").startswith(words)
 
 
+def test_feedback_that_is_no_feedback_is_refused_together(refusals):
+    (mine, late, bits), (other, wrong, same) = (found["none"] for found in refusals)
+    assert mine is None  # it is told at the exchange
+    assert other.startswith("TypeError: norms")
+    assert late.startswith("ValueError: Another process refused")
+    assert wrong.startswith("TypeError: update takes the draw")
+    assert bits == same
+
+
 def test_a_state_can_be_saved_once_nothing_waits(refusals):
     assert [found["saved"] for found in refusals] == [None, None]
+
+
+def test_rounds_that_wait_are_given_up_when_a_state_is_loaded(refusals):
+    assert [found["given up"] for found in refusals] == [[True, None], [True, None]]
+
+
+def test_gradients_of_another_length_leave_nothing_half_done(refusals):
+    assert [found["lengths"] for found in refusals] == [48, 48]
 
 
 def test_a_state_of_one_process_is_that_of_all(two):

@@ -157,6 +157,15 @@ def test_a_subclass_that_computes_the_same_is_known():
     torch.testing.assert_close(told(model, x, y), looped(model, x, y), rtol=1e-4, atol=0.0)
 
 
+def test_hooks_of_others_that_change_an_output_come_after():
+    model = nn.Linear(2, 1, bias=False)
+    model.register_forward_hook(lambda module, args, output: 3 * output)
+    x = torch.tensor([[3.0, 4.0], [0.0, 1.0]])
+    with norms.ghost(model) as seen:
+        model(x)[:, 0].mean().backward()
+    assert seen.norms().tolist() == [15.0, 3.0]
+
+
 def test_checkpoints_inside_the_model():
     model, x, y = task("mlp")
 

@@ -318,3 +318,16 @@ def test_wrong_arguments_are_refused(change, error, message):
 
 def test_it_says_what_it_is():
     assert repr(interleave()) == "Interleave(a=0.417, b=0.317, c=0.267)"
+
+
+def test_the_meter_takes_gradients_for_the_noise():
+    stream = interleave()
+    for _ in range(4):
+        _, draw = next(stream)
+        stream.update(draw, torch.ones(len(draw)), gradient=torch.tensor([1.0, 2.0]))
+    assert stream.meter.noise is not None
+    _, draw = next(stream)
+    before = str(stream.state_dict())
+    with pytest.raises(ValueError, match="gradient"):
+        stream.update(draw, torch.ones(len(draw)), gradient=torch.tensor([float("nan"), 1.0]))
+    assert str(stream.state_dict()) == before

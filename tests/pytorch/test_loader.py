@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, TensorDataset
 
 import varmix
 from loading import LABELS, Numbers, follow, losses
-from varmix.torch import AdaptiveLoader, TensorDraw
+from varmix.torch import AdaptiveLoader, MixtureBatchSampler, TensorDraw
 from varmix.torch.collate import Samples, Slots
 
 
@@ -255,7 +255,9 @@ class NoLength(torch.utils.data.Dataset):
         (lambda: AdaptiveLoader(Stream(), LABELS, 8), TypeError, "Interleave"),
         (lambda: AdaptiveLoader(NoLength(), LABELS, 8), TypeError, "no length"),
         (lambda: AdaptiveLoader(Numbers(), varmix.Groups, 8), TypeError, "labels of the points"),
+        (lambda: AdaptiveLoader(Numbers(), varmix.Replay(100), 8), TypeError, "made of points"),
         (lambda: AdaptiveLoader(Numbers(), "labels", 8), TypeError, "labels of the points"),
+        (lambda: AdaptiveLoader(Numbers(), RandomSampler(range(100)), 8), TypeError, "use_distributed_sampler=False"),
         (lambda: AdaptiveLoader(Numbers(), varmix.uniform(100), 8, rng=0), TypeError, "not both"),
         (lambda: AdaptiveLoader(Numbers(), varmix.Uniform(varmix.Subsets(100, 3)), 8), TypeError, "points"),
         (lambda: AdaptiveLoader(Numbers(), LABELS, 0), ValueError, "batch_size"),
@@ -270,6 +272,56 @@ class NoLength(torch.utils.data.Dataset):
 def test_what_cannot_be_is_refused(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("draw", [None, 0, torch.tensor(0), "draw", np.ones(8)])
+def test_a_loader_takes_the_draw_that_came_with_a_batch(draw):
+    loader = make()
+    next(iter(loader))
+    before = str(loader.state_dict())
+    with pytest.raises(TypeError, match="update takes the draw that came with a batch and then its norms"):
+        loader.update(draw, torch.ones(8))
+    assert str(loader.state_dict()) == before
+
+
+@pytest.mark.parametrize(
+    ("norms", "error", "words"),
+    [
+        (torch.ones(8, dtype=torch.complex64), TypeError, "norms must be real"),
+        (np.ones(8, dtype=complex), TypeError, "norms"),
+        (None, TypeError, "norms"),
+        ("losses", TypeError, "norms"),
+    ],
+)
+def test_norms_that_are_no_real_numbers_are_refused(norms, error, words):
+    loader = make()
+    _, draw = next(iter(loader))
+    with pytest.raises(error, match=words):
+        loader.update(draw, norms)
+    loader.update(draw, np.ones(8)[::-1])
+
+
+class Faulty(Numbers):
+    def __getitem__(self, index):
+        if index == 17:
+            raise KeyError("item 17 cannot be read")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loop_goes_on_behind_a_batch_that_could_not_be_fetched(workers):
+    loop, given, failed = iter(AdaptiveLoader(Faulty(), LABELS, 8, rng=0, num_workers=workers)), 0, 0
+    while True:
+        try:
+            batch, draw = next(loop)
+        except KeyError:
+            failed += 1
+        except StopIteration:
+            break
+        else:
+            given += 1
+            assert batch.tolist() == draw.indices.tolist()
+    assert (given, failed) == (12, 1)
 
 
 @pytest.mark.parametrize(
@@ -333,6 +385,19 @@ def test_two_loops_at_a_time_are_refused():
         next(first)
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_loop_whose_batches_are_all_fetched_does_not_take_the_receipts_of_a_newer_one(persistent):
+    loader = make(steps=3, num_workers=1, prefetch_factor=4, persistent_workers=persistent)
+    old = iter(loader)
+    next(old)
+    new = iter(loader)
+    with pytest.raises(RuntimeError, match="newer pass"):
+        next(old)
+    for batch, draw in new:  # the refused loop has taken nothing of it
+        assert batch.tolist() == draw.indices.tolist()
+    assert draw.serial == 5
+
+
 def test_a_loader_says_what_it_is():
     assert repr(make(num_workers=2)) == "AdaptiveLoader(Groups(n=100, k=4), batch_size=8, lag=4)"
     assert repr(make().batches) == "MixtureBatchSampler(Groups(n=100, k=4), batch_size=8, alone)"
@@ -351,11 +416,25 @@ def test_batches_of_tensors_are_those_that_a_loader_collates(workers, tensors):
         AdaptiveLoader(kind(*data), LABELS, 16, rng=0, num_workers=workers) for kind in (TensorDataset, ItemByItem)
     )
     assert type(at_once.dataset) is TensorDataset
+    assert at_once.loader.dataset.tensors == at_once.dataset.tensors
+    assert len(at_once.loader.dataset[3]) == tensors
     for (batch, draw), (other, _) in zip(at_once, one_by_one, strict=True):
         assert type(batch) is type(other) is list
         for mine, theirs, whole in zip(batch, other, data, strict=True):
             assert torch.equal(mine, theirs)
             assert torch.equal(mine, whole[draw.indices])
+
+
+def test_workers_make_nothing_on_the_default_device():
+    batches = MixtureBatchSampler(LABELS, 8, rng=0)
+    tensors = TensorDataset(torch.arange(100))
+    indices = next(iter(batches))
+    rows = AdaptiveLoader(tensors, LABELS, 8).loader.dataset
+    with torch.device("meta"):
+        (taken,) = rows.__getitems__(list(indices))
+        *_, weight, draw_id = batches.collate(lambda samples: samples)(batches.tagged(tensors).__getitems__(indices))
+    assert taken.tolist() == list(indices)
+    assert {weight.device.type, draw_id.device.type} == {"cpu"}
 
 
 def test_a_collate_function_gets_the_items_of_a_tensor_dataset():

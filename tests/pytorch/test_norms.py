@@ -153,3 +153,9 @@ def test_what_does_not_fit_is_refused(shape, targets, options, message):
 def test_integer_logits_are_refused():
     with pytest.raises(ValueError, match=r"must be real.*torch.int64"):
         norms.last_layer(torch.zeros(2, 3, dtype=torch.int64), torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.bool])
+def test_classes_may_be_of_any_whole_type(dtype):
+    logits, classes = torch.randn(6, 2), torch.tensor([0, 1, 1, 0, 1, 0])
+    assert torch.equal(norms.last_layer(logits, classes.to(dtype)), norms.last_layer(logits, classes))

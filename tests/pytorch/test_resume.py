@@ -49,6 +49,28 @@ def _meter(loader):
     return loader.meter
 
 
+def test_a_loop_whose_batches_are_all_fetched_ends_when_a_state_is_loaded():
+    loader = make(1, steps=3, prefetch_factor=4)
+    saved = loader.state_dict()
+    loop = iter(loader)
+    next(loop)
+    loader.load_state_dict(saved)
+    with pytest.raises(RuntimeError, match="a state was loaded"):
+        next(loop)
+
+
+def test_a_loop_that_has_not_begun_goes_on_with_the_state_that_is_loaded():
+    first = make(2)
+    follow(first, steps=5)
+    saved = first.state_dict()
+    loader, other = make(), make()
+    loop = iter(loader)
+    loader.load_state_dict(saved)
+    other.load_state_dict(saved)
+    rest = [(batch.tolist(), draw.indices.tolist()) for batch, draw in loop]
+    assert rest == [(batch.tolist(), batch.tolist()) for batch, _ in other]
+
+
 def test_a_pass_that_was_saved_at_its_last_batch_has_nothing_left():
     loader = make(2)
     follow(loader, steps=13)
@@ -137,10 +159,11 @@ def _damaged(change):
         (lambda state: state.pop("meter"), "meter"),
         (lambda state: state["passes"].update(size=16), "batch_size 16"),
         (lambda state: state["passes"].update(full=3), "full batches in a pass: 3"),
-        (lambda state: state["passes"].update(last=3), "a last batch of 3"),
         (lambda state: state["passes"].update(position=-1), "position"),
         (lambda state: state["passes"]["ahead"]["0"].pop("density"), "density"),
         (lambda state: state["passes"]["ahead"]["0"].update(density=torch.ones(3)), "do not fit 8 slots"),
+        (lambda state: state["passes"]["ahead"]["0"].update(rows=torch.ones(8, 4)), "do not fit 8 slots"),
+        (lambda state: state["sampler"]["components"].update(mark=1), "other members"),
         (lambda state: state["sampler"].pop("serial"), "serial"),
         (lambda state: state["sampler"]["components"].update(masses=torch.ones(3) / 3), "masses"),
         (lambda state: state["meter"].update(decay=0.5), "another window"),

@@ -115,3 +115,13 @@ def test_groups_far_lighter_than_others_are_drawn_from_evenly():
     family = Groups([0, 0, 1, 1, 1], target=[1, 2, 1e-18, 2e-18, 1e-18])
     atoms, _ = family.draw(np.ones(4000, dtype=np.int64), varmix.uniforms.Uniforms(0))
     assert np.bincount(atoms, minlength=5)[2:] / 4000 == pytest.approx([0.25, 0.5, 0.25], abs=0.03)
+
+
+@pytest.mark.parametrize("refresh", [None, "cross"])
+def test_a_state_of_groups_with_other_members_is_refused(refresh):
+    labels = np.repeat([0, 1], 20)
+    saved = Groups(labels, replacement=False, refresh=refresh).state_dict()
+    other = Groups(1 - labels, replacement=False, refresh=refresh)
+    with pytest.raises(ValueError, match="other members"):
+        other.load_state_dict(saved)
+    Groups(labels, replacement=False, refresh=refresh).load_state_dict(saved)

@@ -3,6 +3,7 @@
 from copy import copy
 from functools import partial
 from typing import Literal, Self, final
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -116,6 +117,7 @@ class Groups(Family):
 
     def _build(self, target: ArrayLike | None, counts: IntArray | None = None) -> None:
         self.space = Points(len(self._codes), target)
+        self._mark = crc32(self._codes)  # type: ignore[arg-type]
         self._sort(counts)
         self._cumulative = self._running_sums()
         self._cross = None if self.refresh is None else self._cut()
@@ -246,7 +248,7 @@ class Groups(Family):
 
     def state_dict(self) -> State:
         """Give what the groups are, the cursors, and with refresh the norms last seen and the present sub-groups."""
-        state = super().state_dict() | {"smoothing": self.smoothing, "masses": self.masses.copy()}
+        state = super().state_dict() | {"smoothing": self.smoothing, "masses": self.masses.copy(), "mark": self._mark}
         if not self.replacement:
             state |= self._cursors.state_dict()
         if self._cross is not None:
@@ -259,6 +261,8 @@ class Groups(Family):
         self.check_shape(state)
         if not same(state["smoothing"], self.smoothing) or not same(state["masses"], self.masses):
             raise ValueError("The saved groups have other masses or another smoothing: rebuild those that were saved.")
+        if state["mark"] != self._mark:
+            raise ValueError("The saved groups have other members: give the labels that they had, in the same order.")
         due = None
         cross, codes, members, cursors = self._cross, self._codes, self._members, self._cursors
         if cross is not None:

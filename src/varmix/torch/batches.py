@@ -1,6 +1,7 @@
 """MixtureBatchSampler: adaptive batches for a DataLoader of the user's own."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from varmix.torch.distributed import LayoutName, Rounds, layout_of
 from varmix.torch.distributed.layout import processes_of
 from varmix.torch.passes import Passes
 from varmix.torch.receipts import TensorDraw
-from varmix.torch.source import Source, as_sampler
-from varmix.torch.tensors import CPU, as_arrays, as_doubles, as_tensors, unwrapped, wrapped
+from varmix.torch.source import Source, as_sampler, check_dataset
+from varmix.torch.tensors import CPU, as_arrays, as_tensors, is_whole, unwrapped, wrapped
 
 
 class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
@@ -101,13 +102,15 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
                 f"batch_size is that of all processes together: {self.batch_size} is no multiple of the "
                 f"{processes.world} processes. Use {-(-self.batch_size // processes.world) * processes.world}."
             )
-        if processes is not None and not isinstance(components, Sampler):
-            seed = processes.seed(rng)
-            rng = np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
+        if processes is not None:
+            seed = processes.seed(rng)  # on all of them, whatever their components
+            if not isinstance(components, Sampler):
+                rng = np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
         self.sampler = as_sampler(components, learner=learner, gamma=gamma, rng=rng)
         self.layout = layout_of(layout, processes, self.sampler.components.space.n)
         self.meter = GainMeter(reshuffled=_reshuffled(self.sampler))
-        self._rounds = Rounds(self.sampler, self.meter, self.layout, sync_every)
+        slots = self.batch_size // self.layout.world
+        self._rounds = Rounds(self.sampler, self.meter, self.layout, slots, sync_every)
         self._passes = Passes(self.batch_size, *self._plan(None if steps is None else as_count(steps, "steps")))
         self._agree(sync_every)
 
@@ -131,7 +134,9 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
             return
         state = self.sampler.state_dict()
         settings: dict[str, object] = {"batch_size": self.batch_size, "steps": len(self), "sync_every": sync_every}
-        settings |= {"learner": repr(state["settings"]["learner"]), "components": self.sampler.components.k}
+        family = self.sampler.components
+        labels = family.labels.tolist() if isinstance(family, Groups) else None  # components must mean the same
+        settings |= {"learner": repr(state["settings"]["learner"]), "components": (family.k, labels)}
         if self.layout.name == "replicated":
             settings |= {"components": _printed(state["components"]), "rng": repr(state["uniforms"])}
         self.layout.processes.agree(settings)
@@ -159,7 +164,9 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         return self._rounds.exchanged
 
     def __iter__(self) -> Iterator[list[int]]:
-        return (self._slots(receipt) for receipt in self._passes.run(self._draw, self.sampler.end_epoch))
+        # A generator, which asks for the passes when it is first used: a state may be loaded before that.
+        for receipt in self._passes.run(self._draw, self.sampler.end_epoch):
+            yield self._slots(receipt)
 
     def _draw(self, size: int) -> Draw:
         return self.sampler.draw(self.layout.drawn(size))
@@ -174,6 +181,7 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
 
     def tagged(self, dataset: Dataset[Any]) -> Tagged:
         """Wrap a dataset, so that weights and receipts reach the batches."""
+        check_dataset(dataset, self.sampler.components.space.n)
         return Tagged(dataset)
 
     def collate(self, collate_fn: Callable[[list[Any]], Any] | None = None) -> Collate:
@@ -184,9 +192,23 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         """Wait for `end` to know that a loop is over: who calls `arrived` for every batch knows it."""
         self._passes.followed = True
 
+    @property
+    def live(self) -> int:
+        """Number of the loop that receipts are kept for: the one that began last."""
+        return self._passes.live
+
+    def check(self, number: int) -> None:
+        """Refuse to go on with a loop that is not live any more: its batches would get the receipts of another."""
+        self._passes.check(number)
+
     def end(self) -> None:
         """Say that the loop over the batches is over."""
         self._passes.end()
+
+    def lose(self) -> None:
+        """Say that the batch which should have come did not: its receipt is dropped."""
+        if self._passes.flight.ahead:
+            self._passes.flight.arrive()
 
     def arrived(self, device: torch.device | str = CPU) -> TensorDraw:
         """Give the receipt of the batch that has just come out of the loader, for who takes all of them in order."""
@@ -211,15 +233,21 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         gradient
             The mean gradient of the batch, flat, for the meter's noise check: of two consecutive batches now and then.
         """
-        if not isinstance(draw, TensorDraw):
-            serial = int(draw)
-            receipt = self._passes.flight.find(serial)
-            part = self.layout.part(receipt)
-        else:
-            serial, receipt, part = draw.serial, draw.receipt, draw.part
-        mean = None if gradient is None else as_doubles(gradient)
-        self._rounds.update(receipt, part, as_doubles(norms), mean)
-        self._passes.flight.settle(serial)
+        self._rounds.update(partial(self._receipt, draw), norms, gradient)
+        self._passes.flight.settle(draw.serial if isinstance(draw, TensorDraw) else int(draw))
+
+    def _receipt(self, draw: Any) -> tuple[Draw, Draw]:  # noqa: ANN401
+        """Give the receipt of a whole draw, and that of this process's part."""
+        if isinstance(draw, TensorDraw):
+            return draw.receipt, draw.part
+        whole = isinstance(draw, (int, np.integer)) or (isinstance(draw, torch.Tensor) and is_whole(draw))
+        if self._passes.followed or not whole:
+            raise TypeError(
+                f"update takes the draw that came with a batch{'' if self._passes.followed else ', or its draw_id,'} "
+                f"and then its norms; got {type(draw).__name__} first."
+            )
+        receipt = self._passes.flight.find(int(draw))
+        return receipt, self.layout.part(receipt)
 
     def sync(self) -> None:
         """Exchange the feedback that waits (`sync_every` above one), before a checkpoint, say; on all processes."""
@@ -247,7 +275,10 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         """Go on where the state was saved, or refuse it and stay as before; build it with the same arguments first."""
         state = as_arrays(unwrapped("loader", state_dict, "a loader"))
         require(state, {"sampler", "meter", "passes"}, "a loader")
-        passes, meter = self._passes.loaded(state["passes"]), self.meter.state_dict()
+        passes, meter = (
+            self._passes.loaded(state["passes"], getattr(self.sampler.components, "rows", None)),
+            self.meter.state_dict(),
+        )
         self.meter.load_state_dict(state["meter"])
         try:
             self.sampler.load_state_dict(state["sampler"])
@@ -255,6 +286,7 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
             self.meter.load_state_dict(meter)
             raise
         self._passes.give_up()
+        self._rounds.forget()
         self._passes = passes
 
     def __repr__(self) -> str:

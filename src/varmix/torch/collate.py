@@ -65,8 +65,8 @@ class Tagged(Dataset[Any]):  # type: ignore[misc]
 class Collate:
     """Collates the samples, then puts `weight` and `draw_id` into the batch.
 
-    A batch that is a dictionary gets both as entries, a tuple or a list gets them behind its items, and anything else
-    becomes a tuple with them.
+    A batch that is a mapping becomes a dictionary with both as entries; a tuple or a list becomes a tuple with them
+    behind its items, and so does anything else.
     """
 
     def __init__(self, collate_fn: Callable[[list[Any]], Any] | None = None) -> None:
@@ -80,6 +80,9 @@ class Collate:
         weight = torch.from_numpy(samples.slots.weights).to(torch.get_default_dtype())
         draw_id = torch.tensor(samples.slots.draw_id, device=CPU)
         if isinstance(batch, Mapping):
+            taken = sorted({WEIGHT, DRAW_ID} & set(batch))
+            if taken:
+                raise ValueError(f"The batch has an entry {taken[0]!r} of its own already: give it another name.")
             return {**batch, WEIGHT: weight, DRAW_ID: draw_id}
         items = cast("Sequence[Any]", batch if isinstance(batch, (tuple, list)) else (batch,))
         return (*items, weight, draw_id)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from varmix.arrays import State, as_count, require
-from varmix.draw import Draw, seal
+from varmix.draw import Draw, Rows, seal
 
-FIELDS = {"indices", "weights", "ratios", "density", "serial", "sampler_id", "groups"}
+FIELDS = {"indices", "weights", "density", "rows", "serial", "sampler_id"}
 WAITING = 4096  # receipts that are kept for late feedback by number
 
 
@@ -28,8 +28,10 @@ class Flight:
         return tuple(self._ahead)
 
     def leave(self, draw: Draw) -> None:
-        """A draw is on its way."""
+        """A draw is on its way; where nobody says what has arrived, what is long gone has."""
         self._ahead.append(draw)
+        if len(self._ahead) > WAITING:
+            self._wait(self._ahead.popleft())
 
     def arrive(self) -> Draw:
         """Give the receipt of the batch that has come to the user."""
@@ -43,11 +45,13 @@ class Flight:
                 f"batches old, or it is of another sampler. Call update once for every batch, with the draw_id in it."
             )
         while self._ahead and self._ahead[0].serial <= serial:
-            draw = self._ahead.popleft()
-            self._waiting[draw.serial] = draw
-        while len(self._waiting) > WAITING:
-            del self._waiting[next(iter(self._waiting))]
+            self._wait(self._ahead.popleft())
         return self._waiting[serial]
+
+    def _wait(self, draw: Draw) -> None:
+        self._waiting[draw.serial] = draw
+        if len(self._waiting) > WAITING:
+            del self._waiting[next(iter(self._waiting))]
 
     def settle(self, serial: int) -> None:
         """Forget a receipt: its feedback was taken."""
@@ -62,36 +66,27 @@ class Flight:
         return {str(number): _saved(draw) for number, draw in enumerate(self._ahead)}
 
     @classmethod
-    def loaded(cls, state: State) -> "Flight":
-        """Give the flight that was saved, after checking it."""
+    def loaded(cls, state: State, rows: Rows | None = None) -> "Flight":
+        """Give the flight that was saved, after checking it; `rows` gives the ratios of groups."""
         flight = cls()
-        flight._ahead.extend(_restored(state[str(number)]) for number in range(len(state)))
+        flight._ahead.extend(_restored(state[str(number)], rows) for number in range(len(state)))
         return flight
 
 
 def _saved(draw: Draw) -> State:
-    """Give a receipt as arrays and plain values."""
-    return {
-        name: value.copy() if isinstance(value, np.ndarray) else value
-        for name, value in ((name, getattr(draw, name)) for name in sorted(FIELDS))
-    }
+    """Give a receipt as arrays and plain values; where groups say all about ratios, without these."""
+    arrays = {name: getattr(draw, name).copy() for name in ("indices", "weights", "density")}
+    rows = draw.ratios if draw.groups is None else draw.groups
+    return {**arrays, "rows": rows.copy(), "serial": draw.serial, "sampler_id": draw.sampler_id}
 
 
-def _restored(saved: dict[str, Any]) -> Draw:
+def _restored(saved: dict[str, Any], rows: Rows | None) -> Draw:
     require(saved, FIELDS, "a receipt")
-    floats = {name: np.array(saved[name], dtype=np.float64) for name in ("weights", "ratios", "density")}
-    indices = np.array(saved["indices"], dtype=np.int64)
-    groups = None if saved["groups"] is None else np.array(saved["groups"], dtype=np.int64)
-    m = len(indices)
-    shapes = {array.shape for array in (floats["weights"], floats["density"], indices)}
-    if shapes != {(m,)} or floats["ratios"].shape[:1] != (m,) or (groups is not None and groups.shape != (m,)):
-        raise ValueError(f"A saved receipt has arrays that do not fit {m} slots: the state is damaged.")
-    return seal(
-        indices,
-        floats["weights"],
-        floats["ratios"],
-        floats["density"],
-        as_count(saved["serial"], "serial", least=0),
-        str(saved["sampler_id"]),
-        groups,
-    )
+    indices, weights, density = (np.array(saved[name]) for name in ("indices", "weights", "density"))
+    which = np.array(saved["rows"])  # groups (m,), or ratios (m, k)
+    m, disjoint = len(indices), which.ndim == 1
+    if {indices.shape, weights.shape, density.shape, which.shape[:1]} != {(m,)} or disjoint != (rows is not None):
+        raise ValueError(f"A saved receipt has arrays that do not fit {m} slots of these components: it is damaged.")
+    serial = as_count(saved["serial"], "serial", least=0)
+    ratios, groups = (rows, which) if disjoint and rows is not None else (which, None)
+    return seal(indices, weights, ratios, density, serial, str(saved["sampler_id"]), groups)

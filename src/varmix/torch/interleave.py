@@ -9,8 +9,9 @@ from torch.utils.data import default_collate
 from varmix.allocate import Allocation, carried
 from varmix.arrays import FloatArray, IntArray, State, as_count, require
 from varmix.components import Sources
+from varmix.evidence import Evidence
 from varmix.learners import Learner
-from varmix.meter import GainMeter
+from varmix.meter import GainMeter, Moments
 from varmix.presets import vrm
 from varmix.sampler import Sampler
 from varmix.torch.feeds import Feed, Item
@@ -168,18 +169,20 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         for feed in self._feeds:
             feed.close()
 
-    def update(self, draw: TensorDraw, norms: Any) -> None:  # noqa: ANN401
+    def update(self, draw: TensorDraw, norms: Any, *, gradient: Any = None) -> None:  # noqa: ANN401
         """Learn from the norms of a batch's samples (losses or gradient norms, never squared), of any device and type.
 
+        The mean gradient of the batch, flat, is for the meter's noise check: of two consecutive batches now and then.
         Feedback that is refused leaves everything as it was.
         """
         if not isinstance(draw, TensorDraw):
             raise TypeError(
                 f"update takes the receipt that came with a batch, then its norms; got {type(draw).__name__}."
             )
-        values = as_doubles(norms)
-        self._sampler.update(draw.receipt, values)  # the first, since it checks receipt and norms
-        self._meter.update(draw.receipt, values)
+        values = as_doubles(norms, "norms")
+        mean = self._meter.checked(None if gradient is None else as_doubles(gradient, "gradient"))
+        self._sampler.update(draw.receipt, values)  # it checks receipt and norms
+        self._meter.take(Moments.of(Evidence.from_draw(draw.receipt, values)), mean)
 
     def state_dict(self) -> State:
         """Give all that is needed to go on with the same batches, as tensors and plain values.

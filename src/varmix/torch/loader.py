@@ -12,10 +12,10 @@ from varmix.meter import GainMeter
 from varmix.sampler import Sampler
 from varmix.torch.batches import MixtureBatchSampler
 from varmix.torch.distributed import LayoutName
+from varmix.torch.loop import Loop
 from varmix.torch.receipts import TensorDraw
 from varmix.torch.rows import quickest
 from varmix.torch.source import Source, check_dataset
-from varmix.torch.tensors import device_of
 
 
 class AdaptiveLoader:
@@ -46,7 +46,8 @@ class AdaptiveLoader:
     learner
         How the mixture adapts; `varmix.BarrierNewton` unless told.
     gamma
-        Least share of the uniform component, 0.1 unless told: no weight exceeds `1 / gamma`.
+        Least share of the uniform component, 0.1 unless told: no weight exceeds `1 / gamma` (times the scale of a
+        shard).
     rng
         Seed, generator or None.
     steps
@@ -175,12 +176,7 @@ class AdaptiveLoader:
 
     def __iter__(self) -> Iterator[tuple[Any, TensorDraw]]:
         check_dataset(self.dataset, self.sampler.components.space.n)
-        return self._run(iter(self.loader))
-
-    def _run(self, batches: Iterator[Any]) -> Iterator[tuple[Any, TensorDraw]]:
-        for batch in batches:
-            yield batch, self.batches.arrived(device_of(batch))
-        self.batches.end()
+        return Loop(self.loader, self.batches)
 
     def update(self, draw: TensorDraw, norms: Any, *, gradient: Any = None) -> None:  # noqa: ANN401
         """Learn from the norms of a batch: see `MixtureBatchSampler.update`."""

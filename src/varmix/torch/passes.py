@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from varmix.arrays import State, as_count, require
-from varmix.draw import Draw
+from varmix.draw import Draw, Rows
 from varmix.torch.flight import Flight
 
 
@@ -50,11 +50,7 @@ class Passes:
         # Here, and not when the iterator is made: loaders with workers make two of them, and use one.
         number, again = self._begin(end_epoch), deque(self.flight.ahead)
         while again or self._position < len(self):
-            if number != self._live:
-                raise RuntimeError(
-                    "A newer pass over this loader has begun, or a state was loaded, and receipts can be kept in order "
-                    "for one loop at a time only. Build a loader of its own for every loop that runs beside another."
-                )
+            self.check(number)
             if again:
                 yield again.popleft()
                 continue
@@ -76,6 +72,19 @@ class Passes:
         self._live += 1
         return self._live
 
+    @property
+    def live(self) -> int:
+        """Number of the loop that receipts are kept for: the one that began last."""
+        return self._live
+
+    def check(self, number: int) -> None:
+        """Refuse to go on with a loop when another one has begun, or a state was loaded."""
+        if number != self._live:
+            raise RuntimeError(
+                "A newer pass over this loader has begun, or a state was loaded, and receipts can be kept in order "
+                "for one loop at a time only. Build a loader of its own for every loop that runs beside another."
+            )
+
     def end(self) -> None:
         """Say that the loop is over."""
         self._over = True
@@ -83,31 +92,30 @@ class Passes:
     def state_dict(self) -> State:
         """Give the place, and what is ahead."""
         ahead = self.flight.state_dict()
-        going = self._begun and not (self._over and not ahead)
+        drawn = not self.followed and self._position == len(self)  # nobody will say when the loop is over
+        going = self._begun and not ((self._over or drawn) and not ahead)
         numbers = {"epoch": self._epoch, "next": self._next, "position": self._position}
-        shape = {"size": self._size, "full": self._full, "last": self._last}
-        return {**numbers, **shape, "begun": self._begun, "going": going, "ahead": ahead}
+        return {**numbers, "size": self._size, "full": self._full, "begun": self._begun, "going": going, "ahead": ahead}
 
-    def loaded(self, state: State) -> "Passes":
+    def loaded(self, state: State, rows: Rows | None) -> "Passes":
         """Give the passes that were saved, after checking that they are these; loops over these ones are over."""
         require(state, set(self.state_dict()), "the passes of a loader")
-        for name, value in {"size": self._size, "full": self._full, "last": self._last}.items():
+        # Not the last batch: it depends on the number of processes, which may be another one.
+        for name, words, value in (("size", "batch_size", self._size), ("full", "full batches in a pass:", self._full)):
             if state[name] != value:
                 raise ValueError(
-                    f"The saved loader had {_WORDS[name]} {state[name]}, this one has {value}. Build it as it was when "
-                    f"it was saved."
+                    f"The saved loader had {words} {state[name]}, this one has {value}. Build it as it was when it was "
+                    f"saved."
                 )
         other = Passes(self._size, self._full, self._last)
-        other.flight, other.followed = Flight.loaded(state["ahead"]), self.followed
+        other.flight, other.followed = Flight.loaded(state["ahead"], rows), self.followed
         for name in ("epoch", "next", "position"):
             setattr(other, f"_{name}", as_count(state[name], name, least=0))
         other._begun, other._resumed = bool(state["begun"]), bool(state["going"])
         other._over = not other._resumed
+        other._live = self._live + 1  # loops over these ones are told apart from its own
         return other
 
     def give_up(self) -> None:
         """Let every loop that is still running fail."""
         self._live += 1
-
-
-_WORDS = {"size": "batch_size", "full": "full batches in a pass:", "last": "a last batch of"}

@@ -9,28 +9,22 @@ from torch.utils.data import Dataset, TensorDataset
 from varmix.torch.tensors import CPU
 
 
-class Rows(Dataset[Any]):  # type: ignore[misc]
+class Rows(TensorDataset):  # type: ignore[misc]
     """A `TensorDataset` whose batches are rows of its tensors: what item by item and `default_collate` come to.
 
     PyTorch's own way takes a slice of every tensor for every item and stacks them, ten times the work.
 
     Examples
     --------
-    >>> Rows(TensorDataset(torch.arange(10), torch.zeros(10, 2))).__getitems__([3, 5])
+    >>> Rows(torch.arange(10), torch.zeros(10, 2)).__getitems__([3, 5])
     [tensor([3, 5]), tensor([[0., 0.],
             [0., 0.]])]
     """
 
-    def __init__(self, dataset: TensorDataset) -> None:
-        self.dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
     def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
         """Give the batch of these items."""
         places = torch.tensor(indices, device=CPU)
-        return [tensor[places] for tensor in self.dataset.tensors]
+        return [tensor[places] for tensor in self.tensors]
 
 
 def as_it_is(batch: Any) -> Any:  # noqa: ANN401
@@ -43,5 +37,5 @@ def quickest(
 ) -> tuple[Dataset[Any], Callable[[list[Any]], Any] | None]:
     """Give the dataset and the collate function with which batches, the same ones, come the quickest."""
     if type(dataset) is TensorDataset and collate_fn is None:
-        return Rows(dataset), as_it_is
+        return Rows(*dataset.tensors), as_it_is
     return dataset, collate_fn

@@ -7,12 +7,13 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch.utils.data import Dataset, IterableDataset
+from torch.utils.data import Sampler as TorchSampler
 
 from varmix.components import Components, Groups
 from varmix.learners import Learner
 from varmix.presets import vrm
 from varmix.sampler import Sampler
-from varmix.spaces import Points
+from varmix.spaces import Points, Window
 from varmix.torch.tensors import as_numpy
 
 Source: TypeAlias = Components | Sampler | ArrayLike | torch.Tensor
@@ -41,7 +42,7 @@ def as_sampler(
         family = source if _is_family(source) else _groups(source)
         sampler = vrm(family, learner=learner, gamma=gamma, rng=rng)  # type: ignore[arg-type]
     space = sampler.components.space
-    if not isinstance(space, Points):
+    if not isinstance(space, Points) or isinstance(space, Window):  # whose numbers run away from those of a dataset
         raise TypeError(f"Batches of a loader are made of points, and {sampler.components!r} draws {space}.")
     return sampler
 
@@ -51,6 +52,11 @@ def _is_family(source: object) -> bool:
 
 
 def _groups(labels: Any) -> Groups:  # noqa: ANN401
+    if isinstance(labels, TorchSampler):  # as frameworks do that build batch samplers anew, one for every process
+        raise TypeError(
+            "components must be labels of the points, a family or a varmix.Sampler, got a sampler of PyTorch's. "
+            "Batches are spread over processes already: in Lightning use Trainer(use_distributed_sampler=False)."
+        )
     if isinstance(labels, (type, str)):
         raise TypeError(
             f"components must be labels of the points, a family such as varmix.Groups(labels), or a varmix.Sampler; "

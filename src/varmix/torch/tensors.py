@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from varmix.arrays import FloatArray, State, require
+from varmix.arrays import FloatArray, State, as_floats, require
 
 CPU = torch.device("cpu")
 SIMPLE = (torch.float32, torch.float64)  # what NumPy knows as well
@@ -17,11 +17,20 @@ def as_numpy(values: Any) -> Any:  # noqa: ANN401
     return torch.as_tensor(values).detach().cpu().numpy()
 
 
-def as_doubles(values: Any) -> FloatArray:  # noqa: ANN401
-    """Give a tensor of any floating type, or a number, as an array of doubles."""
+def as_doubles(values: Any, name: str = "values") -> FloatArray:  # noqa: ANN401
+    """Give a tensor of any real type, or what NumPy takes for numbers, as an array of doubles."""
     if type(values) is torch.Tensor and values.dtype in SIMPLE and values.is_cpu:  # the usual case, in fewer calls
         return np.asarray(values.detach().numpy(), dtype=np.float64)
-    return np.asarray(torch.as_tensor(values).detach().to("cpu", torch.float64).numpy())
+    if not isinstance(values, torch.Tensor):
+        return as_floats(values, name)
+    if values.is_complex():
+        raise TypeError(f"{name} must be real numbers, got a tensor of {values.dtype}.")
+    return np.asarray(values.detach().to("cpu", torch.float64).numpy())
+
+
+def is_whole(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is one whole number."""
+    return tensor.numel() == 1 and not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is torch.bool)
 
 
 def mapped(value: object, kind: type, function: Callable[[Any], object]) -> object:

@@ -1,6 +1,8 @@
 """Rounds: feedback becomes learning, in one process or in many."""
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from varmix.meter import GainMeter, Moments
 from varmix.sampler import Sampler
 from varmix.torch.distributed.exchange import Round, Sums, exchange_of, stamp
 from varmix.torch.distributed.layout import Layout
+from varmix.torch.tensors import as_doubles
 
 REFUSED, STAMP, HEAD = 0, 1, 2  # what stands before the numbers of a round: who refused it, and which draw it is of
 
@@ -32,14 +35,18 @@ class Rounds:
         What measures the gain: of all processes together.
     layout
         How batches are spread.
+    slots
+        The most slots that this process has of a batch.
     sync_every
         Rounds between two exchanges.
     """
 
-    def __init__(self, sampler: Sampler, meter: GainMeter, layout: Layout, sync_every: int = 1) -> None:
+    def __init__(self, sampler: Sampler, meter: GainMeter, layout: Layout, slots: int, sync_every: int = 1) -> None:
         self._sampler, self._meter, self._layout = sampler, meter, layout
         self._every = as_count(sync_every, "sync_every")
         self._exchange = exchange_of(sampler, layout)
+        # The same for all rounds, also for one that was refused before anything was known of it.
+        self._width = HEAD + self._exchange.width(slots, sampler.components.k)
         self._rounds: list[Round | None] = []
         self._packed: list[FloatArray] = []
         if layout.processes is not None and layout.processes.rank == 0:
@@ -57,43 +64,57 @@ class Rounds:
         """Number of rounds that are still to be exchanged."""
         return len(self._rounds)
 
-    def update(self, receipt: Draw, part: Draw, norms: FloatArray, gradient: FloatArray | None = None) -> None:
-        """Take the norms of this process's part of a draw, and its mean gradient over all processes, if known."""
+    def update(self, find: Callable[[], tuple[Draw, Draw]], norms: Any, gradient: Any = None) -> None:  # noqa: ANN401
+        """Take the norms of this process's part of a draw, and its mean gradient over all processes, if known.
+
+        `find` gives the receipts of the whole and of the part.  It may fail: that is a refusal like any other, which
+        the other processes must hear of.
+        """
         if self._layout.processes is None:
-            self._learn_alone(receipt, norms, gradient)
+            self._learn_alone(find()[0], as_doubles(norms, "norms"), gradient)
             return
         refusal: Exception | None = None
         try:
-            self._keep(receipt, part, norms, gradient)
-        except (TypeError, ValueError) as error:
+            self._keep(*find(), as_doubles(norms, "norms"), gradient)
+        except Exception as error:
             refusal = error
             self._rounds.append(None)
-            self._packed.append(np.eye(1, HEAD + self._exchange.width(len(part), self._sampler.components.k))[0])
+            self._packed.append(np.eye(1, self._width)[0])
         refused = self._exchange_all() if self.waiting >= self._every else 0
         if refusal is not None:
             raise refusal
         _tell(refused)
 
-    def _learn_alone(self, receipt: Draw, norms: FloatArray, gradient: FloatArray | None) -> None:
+    def _learn_alone(self, receipt: Draw, norms: FloatArray, gradient: Any) -> None:  # noqa: ANN401
         self._sampler.check(receipt)
         evidence = Evidence.from_draw(receipt, norms)
-        mean = self._meter.checked(gradient)
+        mean = self._mean(gradient)
         self._sampler.learn(receipt, evidence, evidence.norms)
         self._meter.take(Moments.of(evidence), mean)
 
-    def _keep(self, receipt: Draw, part: Draw, norms: FloatArray, gradient: FloatArray | None) -> None:
+    def _mean(self, gradient: Any) -> FloatArray | None:  # noqa: ANN401
+        return None if gradient is None else self._meter.checked(as_doubles(gradient, "gradient"))
+
+    def _keep(self, receipt: Draw, part: Draw, norms: FloatArray, gradient: Any) -> None:  # noqa: ANN401
         self._sampler.check(receipt)
         if any(kept is not None and kept.receipt.serial == receipt.serial for kept in self._rounds):
             raise ValueError(f"Receipt {receipt.serial} waits to be exchanged already: call update once per draw.")
         Evidence.from_draw(part, norms)
-        round_ = Round(receipt, part, norms, self._meter.checked(gradient))
-        numbers = self._exchange.pack(round_, self._sampler.mixture)
+        # A copy: norms may be the memory of the user's tensor, and rounds wait.
+        round_ = Round(receipt, part, norms.copy(), self._mean(gradient))
+        numbers, packed = self._exchange.pack(round_, self._sampler.mixture), np.zeros(self._width)
+        packed[STAMP] = 0.0 if self._layout.name == "sharded" else stamp(receipt)
+        packed[HEAD : HEAD + len(numbers)] = numbers
         self._rounds.append(round_)
-        self._packed.append(np.append([0.0, 0.0 if self._layout.name == "sharded" else stamp(receipt)], numbers))
+        self._packed.append(packed)
 
     def sync(self) -> None:
         """Exchange the rounds that wait, now; all processes must call it."""
         _tell(self._exchange_all())
+
+    def forget(self) -> None:
+        """Give up the rounds that wait: a state was loaded, and they are of the run before it."""
+        self._rounds, self._packed = [], []
 
     def _exchange_all(self) -> int:
         """Exchange what waits in one collective, and learn; give how many rounds only others have refused."""
@@ -103,20 +124,22 @@ class Rounds:
         rounds, packed = self._rounds, self._packed
         self._rounds, self._packed = [], []
         everything = self._exchange.spread(processes, np.concatenate(packed))
-        ends = np.cumsum([len(numbers) for numbers in packed])
+        everything = everything.reshape(len(everything), len(rounds), self._width)
         refused = 0
-        for round_, own, numbers in zip(rounds, packed, np.split(everything, ends[:-1], axis=1), strict=True):
+        for i, round_ in enumerate(rounds):
+            numbers = everything[:, i]
             if round_ is None:
                 continue
             if numbers[:, REFUSED].any():
                 refused += 1
                 continue
-            if (numbers[:, STAMP] != own[STAMP]).any():
+            if (numbers[:, STAMP] != packed[i][STAMP]).any():
                 raise RuntimeError(
                     "The processes have made different draws, so their feedback cannot be added up. All need the same "
                     "data, rng, num_workers and prefetch_factor, and must call update for the same batches."
                 )
-            self._meter.take(self._exchange.learn(self._sampler, round_, numbers[:, HEAD:]), round_.gradient)
+            end = HEAD + self._exchange.width(len(round_.part), self._sampler.components.k)
+            self._meter.take(self._exchange.learn(self._sampler, round_, numbers[:, HEAD:end]), round_.gradient)
         return refused
 
 

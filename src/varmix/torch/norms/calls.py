@@ -44,7 +44,8 @@ def watch(name: str, module: nn.Module, take: Callable[[Call], None]) -> Any:  #
         # The graph keeps the input, not we: what gets no gradient is forgotten with its graph.
         output.register_hook(lambda grad: take(Call(name, module, x, grad.detach())))
 
-    return module.register_forward_hook(called, with_kwargs=True)
+    # Before the hooks of others, which may give another output than the module's own.
+    return module.register_forward_hook(called, with_kwargs=True, prepend=True)
 
 
 def uses(calls: Sequence[Call]) -> dict[nn.Parameter, list[tuple[Call, str]]]:

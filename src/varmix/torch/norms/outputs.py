@@ -76,7 +76,7 @@ def last_layer(
         sizes = _from_probabilities(z, single(targets))
     else:
         counted = (targets != ignore_index).reshape(len(z), -1)
-        sizes = _from_classes(z, targets.masked_fill(targets == ignore_index, 0))
+        sizes = _from_classes(z, targets.long().masked_fill(targets == ignore_index, 0))
     sizes = sizes.detach().reshape(len(z), -1)
     positions = counted.expand_as(sizes).sum(1)
     norms = torch.linalg.vector_norm(sizes * counted, dim=1) / positions.clamp_min(1)

@@ -1,0 +1,38 @@
+"""Loop: one pass over a loader, each batch with its receipt."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from varmix.torch.batches import MixtureBatchSampler
+from varmix.torch.receipts import TensorDraw
+from varmix.torch.tensors import device_of
+
+
+class Loop(Iterator[tuple[Any, TensorDraw]]):
+    """Pairs the batches of a loader with the receipts of its batch sampler, in their order.
+
+    A batch that cannot be fetched raises the dataset's error, and is lost with its receipt; the next call goes on with
+    the next batch, as in PyTorch's own loops.
+    """
+
+    def __init__(self, loader: DataLoader[Any], batches: MixtureBatchSampler) -> None:
+        self._fetched, self._batches = iter(loader), batches
+        # With workers the pass has begun already, for they fetch ahead; else it begins with its first batch.
+        self._number = batches.live if loader.num_workers else None
+
+    def __next__(self) -> tuple[Any, TensorDraw]:
+        if self._number is not None:  # before a batch is taken: with persistent workers it is the newer loop's
+            self._batches.check(self._number)
+        try:
+            batch = next(self._fetched)
+        except StopIteration:
+            self._batches.end()
+            raise
+        except Exception:
+            self._batches.lose()
+            raise
+        finally:
+            self._number = self._batches.live if self._number is None else self._number
+        return batch, self._batches.arrived(device_of(batch))
