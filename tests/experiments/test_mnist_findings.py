@@ -1,6 +1,7 @@
 """What is said of networks, from records that are made up: every verdict both ways."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -115,6 +116,11 @@ def test_what_is_worse_for_sure_is_named():
     assert said.startswith("15 of 16 upper bounds are (of reshuffling beside itself,")
     assert "8 of 8)" in said
     assert f"Geometric mean over tasks: {LABELS} 1.0" in said
+
+
+def test_it_is_said_what_comes_of_the_meters_advice():
+    said = claim(images(), "not worse than reshuffling").measured
+    assert re.search(r"Where the meter reads 1.25 or more, below which it says to switch it off: \d+ of \d+\.", said)
 
 
 def test_what_diverged_is_said_and_no_number_made_up():

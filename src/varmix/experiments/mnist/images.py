@@ -7,9 +7,10 @@ from varmix.experiments.mnist.table import ENOUGH, Table, What
 from varmix.experiments.mnist.tasks import AGAIN, BASELINES, LARGER, MIXTURES, MNIST
 from varmix.experiments.mnist.wording import listing, number, settings, text
 from varmix.experiments.statistics import combined
-from varmix.meter import QUIET, Interval
+from varmix.meter import QUIET, RESHUFFLED, Interval
 
 LIMIT = 1.1  # upper bound of a ratio of losses that counts as not worse
+DOUBT = RESHUFFLED[0]
 MATTERS = 0.9  # a ratio of losses from which on nobody would care
 
 
@@ -56,13 +57,21 @@ def _not_worse(table: Table, tasks: Sequence[str]) -> Claim:
         f"On MNIST, balanced or not, with SGD and with Adam, the mixtures are not worse than reshuffling: held-out "
         f"loss at most {LIMIT} times its own, upper bounds.",
         f"{len(fine)} of {len(found)} upper bounds are{_by_chance(table, tasks)}; worse for sure: "
-        f"{'; '.join(f'{arm} ({task})' for task, arm in worse) or 'none'}. {_means(found)}. {_by_task(found)}."
+        f"{'; '.join(f'{arm} ({task})' for task, arm in worse) or 'none'}. {_advised(table, found)} {_means(found)}. "
+        f"{_by_task(found)}."
         if found
         else "",
         verdict if _enough(table) else "too few runs",
         settings(table, tasks, MIXTURES),
         beyond=True,
     )
+
+
+def _advised(table: Table, found: dict[tuple[str, str], Interval]) -> str:
+    """Say what comes of it where the meter does not advise to switch it off."""
+    kept = [interval for (task, arm), interval in found.items() if table.gain(task, arm) >= DOUBT]
+    fine = sum(interval.high <= LIMIT for interval in kept)
+    return f"Where the meter reads {DOUBT} or more, below which it says to switch it off: {fine} of {len(kept)}."
 
 
 def _by_chance(table: Table, tasks: Sequence[str]) -> str:
