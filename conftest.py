@@ -13,7 +13,13 @@ AGENT = [f"src/varmix/experiments/cartpole/{name}.py" for name in ("census", "co
 NETWORKS = [f"src/varmix/experiments/mnist/{name}.py" for name in ("looks", "networks", "runs", "training")]
 NEEDS = {
     "torchrl": ["src/varmix/rl/tensors.py", "src/varmix/rl/torchrl.py"],
-    "torch": [*AGENT, *NETWORKS, "src/varmix/benchmarks/networks.py", "src/varmix/torch"],
+    "torch": [
+        *AGENT,
+        *NETWORKS,
+        "src/varmix/benchmarks/items.py",
+        "src/varmix/benchmarks/networks.py",
+        "src/varmix/torch",
+    ],
 }
 README, SECTIONS = Path(__file__).parent / "README.md", {"torch": "## For PyTorch"}
 

@@ -156,10 +156,11 @@ def test_weights_are_on_the_device_of_the_batch():
     assert draw.to("meta").weights.device.type == "meta"
 
 
-def test_what_a_data_loader_takes_is_passed_on():
-    def start(worker):
-        torch.manual_seed(worker)
+def start(worker):
+    torch.manual_seed(worker)
 
+
+def test_what_a_data_loader_takes_is_passed_on():
     generator = torch.Generator().manual_seed(3)
     loader = make(
         num_workers=1,

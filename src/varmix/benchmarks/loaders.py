@@ -54,14 +54,11 @@ def overhead(console: Console, scale: Scale, kind: str, features: int, workers: 
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
+    from varmix.benchmarks.items import ItemByItem
     from varmix.torch import AdaptiveLoader
 
     torch.set_num_threads(1)
     labels = torch.arange(scale.n) % (K - 1)
-
-    class ItemByItem(TensorDataset):  # type: ignore[misc]
-        pass
-
     data = (TensorDataset if kind == KINDS[0] else ItemByItem)(torch.zeros(scale.n, features), labels)
     options: dict[str, Any] = {"num_workers": workers, "persistent_workers": workers > 0}
     plain = DataLoader(data, BATCH, shuffle=True, **options)
@@ -108,20 +105,12 @@ def _turns(loader: Any, use: Callable[[Any], None], steps: int) -> Iterator[floa
 
 def huge(console: Console, n: int) -> dict[str, float]:
     """Build a loader over many items, and take batches of it."""
-    from torch.utils.data import Dataset
-
+    from varmix.benchmarks.items import Numbers
     from varmix.torch import AdaptiveLoader
-
-    class Numbers(Dataset[int]):  # type: ignore[misc]
-        def __len__(self) -> int:
-            return n
-
-        def __getitem__(self, index: int) -> int:
-            return index
 
     labels = (np.arange(n) % (K - 1)).astype(np.uint8)
     start = time.perf_counter()
-    loader = AdaptiveLoader(Numbers(), labels, BATCH, rng=0, steps=100)
+    loader = AdaptiveLoader(Numbers(n), labels, BATCH, rng=0, steps=100)
     built = time.perf_counter() - start
     turns = _turns(loader, lambda item: loader.update(item[1], np.ones(BATCH)), 50)
     first, second = next(turns), next(turns)
