@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Numba does not notice when a kernel calls another one that has changed, so the cache is keyed by all of them.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/varmix/kernels/*.py | cksum | cut -d' ' -f1)
+# Without compiled files every process, and the tests start hundreds, would compile all that it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Real data beside the checkout is used where there is any; tests over it are skipped where there is none.
 ifneq ($(wildcard ../shared/data),)
 export VARMIX_DATA ?= $(abspath ../shared/data)

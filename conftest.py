@@ -1,10 +1,13 @@
 """Modules that cannot be imported without an optional package are looked through for examples where it is installed."""
 
 import doctest
+import multiprocessing
 import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 # TorchRL tells of storages that it makes on standard output, where examples would take it for their own.
 os.environ.setdefault("RL_LOGGING_LEVEL", "WARNING")
@@ -37,3 +40,9 @@ def pytest_itemcollected(item: Any) -> None:  # noqa: ANN401
         for example in item.dtest.examples if find_spec(module) is None else ():
             if first < example.lineno < last:
                 example.options[doctest.SKIP] = True
+
+
+@pytest.fixture(autouse=True)
+def usual_start() -> None:
+    """TorchRL, once imported, changes how processes are started; tests that came before must not matter to others."""
+    multiprocessing.set_start_method(None, force=True)

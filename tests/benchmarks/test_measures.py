@@ -94,7 +94,7 @@ def test_the_real_peers_are_called_as_they_want_to_be(console):
     assert sets.draws(console, SETS)["DPPy"]["us a set"] > 0
 
 
-LOADERS = loaders.Scale(n=300, features=(3,), steps=2, repeats=1, workers=(0, 1), huge=1000)
+LOADERS = loaders.Scale(n=300, features=(3,), repeats=1, workers=(0, 1), huge=1000)
 
 
 def test_loaders_are_measured_beside_pytorchs_own(console):

@@ -26,6 +26,12 @@ def test_batches_and_receipts_belong_together(workers):
     assert loader.mixture[:-1].argmax() == 2
 
 
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_workers_may_be_started_in_any_way(start):
+    alone, others = make(num_workers=1), make(num_workers=1, multiprocessing_context=start)
+    assert follow(others) == follow(alone)
+
+
 def test_labels_mean_groups_without_replacement():
     components = make().sampler.components
     assert isinstance(components, varmix.Groups)

@@ -2,12 +2,12 @@
 
 Both load the same tensors in batches of 128, without and with workers; ten groups and the uniform component.  First as
 a `TensorDataset`, whose batches an `AdaptiveLoader` takes at once; then as a dataset that gives item by item to both.
+Whole passes are timed, so that what a `DataLoader` does at the beginning of each, to shuffle, counts too.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,10 @@ KINDS = ("TensorDataset", "item by item")
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: items, features of each, batches of a turn, turns, workers, items of the huge dataset."""
+    """How much is measured: items, features of each, passes, workers, items of the huge dataset."""
 
     n: int = 60_000
     features: tuple[int, ...] = (784, 16)
-    steps: int = 100
     repeats: int = 15
     workers: tuple[int, ...] = (0, 2)
     huge: int = 30_000_000
@@ -50,7 +49,7 @@ def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
 
 
 def overhead(console: Console, scale: Scale, kind: str, features: int, workers: int) -> dict[str, float]:
-    """Take turns of so many batches from both, and compare the quickest; workers keep running in between."""
+    """Pass over both in turns, and compare the quickest passes; workers keep running in between."""
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
@@ -69,13 +68,13 @@ def overhead(console: Console, scale: Scale, kind: str, features: int, workers: 
         _, draw = item
         adaptive.update(draw, norms[: len(draw.weights)])
 
-    turns = {"plain": _turns(plain, _nothing, scale.steps), "adaptive": _turns(adaptive, learn, scale.steps)}
-    for turn in turns.values():
-        next(turn)  # start workers, compile
-    best = dict.fromkeys(turns, float("inf"))
+    passes = {"plain": (plain, _nothing), "adaptive": (adaptive, learn)}
+    for each in passes.values():
+        _pass(*each)  # start workers, compile
+    best = dict.fromkeys(passes, float("inf"))
     for _ in range(scale.repeats):
-        for name, turn in turns.items():
-            best[name] = min(best[name], next(turn))
+        for name, each in passes.items():
+            best[name] = min(best[name], _pass(*each))
     ratio = best["adaptive"] / best["plain"]
     console.print(
         f"  {kind:<14}{features:>5} features, {workers} workers {1e6 * best['plain']:7.0f} us plain "
@@ -88,19 +87,12 @@ def _nothing(item: Any) -> None:  # noqa: ANN401
     pass
 
 
-def _turns(loader: Any, use: Callable[[Any], None], steps: int) -> Iterator[float]:  # noqa: ANN401
-    """Give the seconds per batch of one turn after the other, through as many epochs as are asked for."""
-
-    def forever() -> Iterator[Any]:
-        while True:
-            yield from loader
-
-    batches = forever()
-    while True:
-        start = time.perf_counter()
-        for item in islice(batches, steps):
-            use(item)
-        yield (time.perf_counter() - start) / steps
+def _pass(loader: Any, use: Callable[[Any], None]) -> float:  # noqa: ANN401
+    """Give the seconds per batch of a whole pass."""
+    start = time.perf_counter()
+    for item in loader:
+        use(item)
+    return (time.perf_counter() - start) / len(loader)
 
 
 def huge(console: Console, n: int) -> dict[str, float]:
@@ -110,10 +102,9 @@ def huge(console: Console, n: int) -> dict[str, float]:
 
     labels = (np.arange(n) % (K - 1)).astype(np.uint8)
     start = time.perf_counter()
-    loader = AdaptiveLoader(Numbers(n), labels, BATCH, rng=0, steps=100)
+    loader = AdaptiveLoader(Numbers(n), labels, BATCH, rng=0, steps=50)
     built = time.perf_counter() - start
-    turns = _turns(loader, lambda item: loader.update(item[1], np.ones(BATCH)), 50)
-    first, second = next(turns), next(turns)
+    first, second = (_pass(loader, lambda item: loader.update(item[1], np.ones(BATCH))) for _ in range(2))
     console.print(
         f"{n:,} items: built in {built:.2f} s, {1e6 * second:.0f} us a step (with shuffling every group once: "
         f"{50 * first:.2f} s for the first 50)"
