@@ -2,6 +2,10 @@
 
 import doctest
 import inspect
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -113,6 +117,43 @@ def test_a_run_goes_on_from_the_middle_of_an_epoch(workers, stop, tmp_path):
     after, again, _ = fit(workers, path=tmp_path / "step.ckpt", max_epochs=2)
     assert before + after == whole
     assert again == weights
+
+
+SCRIPT = """
+import json, sys, warnings
+from pathlib import Path
+
+warnings.simplefilter("ignore")
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from test_lightning import fit
+
+if __name__ == "__main__":  # Lightning starts this once more, for the second process
+    folder = Path(sys.argv[1])
+    pair = {"devices": 2, "strategy": "ddp", "max_epochs": 2}
+    saver = ModelCheckpoint(folder, filename="step", every_n_train_steps=7)
+    runs = [fit(1, **pair), fit(1, [saver], max_steps=7, **pair), fit(1, path=folder / "step.ckpt", **pair)]
+    said = [{"seen": seen, "weights": weights, "layout": batches.layout.name} for seen, weights, batches in runs]
+    (folder / f"{torch.distributed.get_rank()}.json").write_text(json.dumps(said))
+"""
+
+
+def test_two_processes_train_as_one_and_go_on_as_one(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": paths, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(script), str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+    assert {run["layout"] for run in first} == {"replicated"}
+    for mine, other in zip(first, second, strict=True):
+        assert mine["weights"] == other["weights"]
+        assert [row[2:] for row in mine["seen"]] == [row[2:] for row in other["seen"]]  # draws and mixtures
+    for whole, before, after in (first, second):
+        assert before["seen"] + after["seen"] == whole["seen"]
+        assert after["weights"] == whole["weights"]
 
 
 def test_the_page_shows_this_very_code():
