@@ -19,14 +19,21 @@ QUIET = 0.1  # noise below which less of it hardly shows
 
 
 class Interval(NamedTuple):
-    """An estimate and its 95 % confidence interval."""
+    """An estimate and its 95 % confidence interval.
+
+    Examples
+    --------
+    >>> str(Interval(2.0, 1.5, 2.5)), str(Interval(2.0, 0.0, math.inf))  # nothing is known of the second
+    ('2 [1.5, 2.5]', '2 [?]')
+    """
 
     value: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        bounds = "?" if self.low <= 0.0 and self.high == math.inf else f"{self.low:.3g}, {self.high:.3g}"
+        return f"{self.value:.3g} [{bounds}]"
 
 
 class Moments(NamedTuple):

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from varmix.experiments.findings import Claim, Findings
+from varmix.experiments.findings import BRACKETS, Claim, Findings
 from varmix.experiments.request import Request
 from varmix.experiments.runner import Failure
 
@@ -44,7 +44,7 @@ def announce(work: "Work", request: Request, console: Console) -> None:
 
 def claims_table(found: Sequence[Findings]) -> Table:
     """Give the table that opens the report, for the terminal."""
-    table = Table(show_lines=True, title="The paper says, we measured")
+    table = Table(show_lines=True, title="The paper says, we measured", caption=Text(BRACKETS, style="dim"))
     for heading, share in (("", 1), ("the paper says", 4), ("we measured", 5), ("verdict", 2)):
         table.add_column(heading, ratio=share)
     for findings in found:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
-from varmix.experiments.findings import Findings, Picture
+from varmix.experiments.findings import BRACKETS, Findings, Picture
 from varmix.experiments.report import benchmarks as tables
 from varmix.experiments.report import claims, evolutions, figures
 from varmix.experiments.report.document import document
@@ -63,7 +63,8 @@ def index(findings: Sequence[Findings], facts: Mapping[str, str], skipped: Seque
         f'<section id="claims" aria-label="The paper and this run">{claims.table(findings)}</section>'
         f"{sections}{_not_run(skipped)}{_facts(facts)}"
     )
-    return document("The paper, run again", lead + claims.summary(findings), contents, body, scripts=("plot.js",))
+    lead += f"{claims.summary(findings)} {BRACKETS}" if any(found.claims for found in findings) else ""
+    return document("The paper, run again", lead, contents, body, scripts=("plot.js",))
 
 
 def _section(found: Findings, numbers: Iterator[int]) -> str:
