@@ -49,11 +49,11 @@ def panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.8)
 
 
 def lines(axes: Axes, x: Sequence[float], rows: Sequence[Sequence[float]], name: str, index: int) -> None:
-    """Draw the mean of several runs with its 95 % band."""
+    """Draw the mean of several runs with its 95 % band; that of two would cover the figure and tell nothing."""
     middle, low, high = band(rows)
     color, dash = COLORS[index % len(COLORS)], DASHES[index % len(DASHES)]
     axes.plot(x, middle, color=color, linestyle=dash, label=name)
-    if len(rows) > 1:
+    if len(rows) > 2:
         axes.fill_between(np.asarray(x, float), low, high, color=color, alpha=0.15, linewidth=0)
 
 
