@@ -18,10 +18,10 @@ def test_every_network_is_measured_plain_and_with_norms(console):
     pytest.importorskip("torch")
     results = norms.measure(console, norms.Scale(examples=2, side=8, length=4, width=8, calls=1, repeats=1))
     assert [name.split()[0] for name in results] == ["MLP", "CNN,", "Transformer,"]
-    for numbers in results.values():
-        assert numbers["step, time over the step's"] == numbers["step, memory over the step's"] == 1.0
-        assert all(number > 0 for number in numbers.values())
-        assert numbers["with exact, MiB"] > numbers["step, MiB"]
+    for kinds in results.values():
+        assert kinds["step"]["time over the step's"] == kinds["step"]["memory over the step's"] == 1.0
+        assert all(number > 0 for numbers in kinds.values() for number in numbers.values())
+        assert kinds["with exact"]["MiB"] > kinds["step"]["MiB"]
     assert json.loads(json.dumps(results, allow_nan=False)) == results
     assert "with ghost" in console.file.getvalue()
 

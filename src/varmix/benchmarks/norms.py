@@ -60,19 +60,23 @@ def tasks(scale: Scale) -> dict[str, tuple[Any, Any, Any]]:
     }
 
 
-def _network(console: Console, name: str, task: tuple[Any, Any, Any], scale: Scale) -> dict[str, float]:
+def _network(console: Console, name: str, task: tuple[Any, Any, Any], scale: Scale) -> dict[str, dict[str, float]]:
     (model, *_), actions = task, steps(*task)
     spent = best_of({kind: (action, scale.calls) for kind, action in actions.items()}, scale.repeats)
     peaks = {kind: peak(model, action) for kind, action in actions.items()}
     console.print(f"{name}, {scale.examples} examples: forward and backward")
-    found: dict[str, float] = {}
+    found: dict[str, dict[str, float]] = {}
     for kind, action in spent.items():
         ratio, more = action / spent["step"], peaks[kind] / peaks["step"]
         console.print(
             f"  {kind:<16}{1e3 * action:8.2f} ms ({ratio:5.2f} x){peaks[kind] / 2**20:10.1f} MiB ({more:5.2f} x)"
         )
-        found |= {f"{kind}, ms": 1e3 * action, f"{kind}, MiB": peaks[kind] / 2**20}
-        found |= {f"{kind}, time over the step's": ratio, f"{kind}, memory over the step's": more}
+        found[kind] = {
+            "ms": 1e3 * action,
+            "time over the step's": ratio,
+            "MiB": peaks[kind] / 2**20,
+            "memory over the step's": more,
+        }
     return found
 
 
