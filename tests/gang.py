@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import varmix
 from loading import LABELS, Numbers, follow, losses
-from varmix.torch import AdaptiveLoader
+from varmix.torch import AdaptiveLoader, MixtureBatchSampler
 
 SIZES = (40, 60, 100, 140)  # of shards
 
@@ -138,8 +138,9 @@ def sharded(rank, world):
     labels = np.arange(n) % 3
     for name, learner in (("sums", None), ("rows", varmix.Leader())):
         loader = AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0, learner=learner, steps=500)
-        calls, total = count_collectives(), 0.0
+        calls, total, largest = count_collectives(), 0.0, 0.0
         for batch, draw in loader:
+            largest = max(largest, draw.weights.max().item())
             values = (batch + offset).double() ** 1.5
             loader.update(draw, values)
             total += (draw.weights.double() * values).mean().item()
@@ -151,7 +152,8 @@ def sharded(rank, world):
             "calls": dict(calls),
             "scale": loader.batches.layout.scale,
             "draws": loader.meter.draws,
-            "gain": loader.meter.gain.value,
+            "meter": loader.meter.summary(),
+            "largest": largest,
         }
     found["labels"] = _error(lambda: AdaptiveLoader(Numbers(n), labels + rank, 24, layout="sharded", rng=0))
     found["steps"] = len(AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0))
@@ -232,6 +234,7 @@ def refusals(rank, world):
     twice.sync()
     found["saved"] = _error(twice.state_dict)
     found["given up"] = given_up(world)
+    found["by number"] = by_number(rank, world)
     found["lengths"] = lengths(world)
     found["undivided"] = _error(lambda: AdaptiveLoader(Numbers(), LABELS, 24 * world + 1))
     found["batch_size"] = _error(lambda: AdaptiveLoader(Numbers(), LABELS, 24 * (rank + 1)))
@@ -260,6 +263,20 @@ def given_up(world):
     batch, draw = next(iter(loader))
     unchanged = bits(loader.mixture) == before
     return [unchanged, _error(lambda: loader.update(draw, losses(batch)))]
+
+
+def by_number(rank, world):
+    """A round that one process has refused while it waited can be given again on all, by its number too."""
+    batches = MixtureBatchSampler(LABELS, 24, rng=0, sync_every=2)
+    first, second = (slots.draw_id for slots, _ in zip(batches, range(2), strict=False))
+    good = torch.ones(24 // world)
+    told = [
+        _error(lambda: batches.update(first, good * float("nan") if rank else good)),
+        _error(lambda: batches.update(second, good)),
+        _error(lambda: batches.update(first, good)),
+    ]
+    batches.sync()
+    return [told, batches.meter.draws]
 
 
 def lengths(world):
@@ -291,6 +308,25 @@ def resumed(rank, world):
     second.load_state_dict(torch.load(folder / "state.pt", weights_only=True))
     after = seen_by(second, 9)
     return {"same": before["batches"] + after["batches"] == whole["batches"], "bits": after["bits"] == whole["bits"]}
+
+
+def taken_up(rank, world):
+    """A run of one process goes on here, with an odd last batch in flight."""
+    found = {}
+    for name, refresh in (("sums", None), ("rows", "cross")):
+        groups = [varmix.Groups(LABELS[:99], replacement=False, refresh=refresh) for _ in range(2)]
+        alone = AdaptiveLoader(Numbers(99), groups[0], 24, rng=0, layout="alone", num_workers=1)
+        loop = iter(alone)
+        for _ in range(3):
+            next(loop)
+        loader = AdaptiveLoader(Numbers(99), groups[1], 24, rng=0)
+        loader.load_state_dict(alone.state_dict())
+        sizes = []
+        for batch, draw in loader:
+            loader.update(draw, losses(batch))
+            sizes.append(len(batch))
+        found[name] = sizes, bits(loader.mixture)
+    return found
 
 
 def dying(rank, world):

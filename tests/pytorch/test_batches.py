@@ -70,7 +70,7 @@ def test_batches_of_any_kind_get_both(kind, rows):
         *_, weight, draw_id = batch
     assert weight.shape == (8,)
     assert weight.dtype == torch.get_default_dtype()
-    assert draw_id.item() == 0
+    assert draw_id.item() % 2**31 == 0
 
 
 def test_a_collate_function_of_ones_own():
@@ -100,7 +100,46 @@ def test_lists_of_indices_are_lists():
     slots = next(iter(make()))
     assert isinstance(slots, list)
     assert all(type(index) is int for index in slots)
-    assert (slots.draw_id, len(slots.weights)) == (0, 8)
+    assert (slots.draw_id % 2**31, len(slots.weights)) == (0, 8)
+
+
+def test_numbers_of_another_sampler_are_refused():
+    mine, other = make(), make()
+    (*_, first), (*_, second) = next(iter(loader_of(mine))), next(iter(loader_of(other)))
+    with pytest.raises(ValueError, match=r"not in flight: .*of another sampler"):
+        mine.update(second, torch.ones(8))
+    assert mine.meter.draws == 0
+    mine.update(first, torch.ones(8))
+
+
+def test_feedback_may_come_after_the_next_loop_has_begun():
+    batches = make()
+    late = [(numbers, draw_id) for numbers, _, draw_id in loader_of(batches)]
+    next(iter(loader_of(batches)))
+    for numbers, draw_id in late:
+        batches.update(draw_id, losses(numbers))
+    assert batches.meter.draws == 100
+
+
+class Shrinking(Numbers):
+    """Leaves out what cannot be read, or grows."""
+
+    def __getitems__(self, indices):
+        return [i for i in indices if i % 7]
+
+
+def test_samples_that_are_left_out_are_noticed():
+    with pytest.raises(ValueError, match=r"one sample for every index: got \d for 8. Give something in place"):
+        list(loader_of(make(), Shrinking()))
+
+
+def test_a_wrapped_dataset_that_changed_length_is_refused():
+    batches, data = make(), Numbers()
+    loader = loader_of(batches, data)
+    next(iter(loader))
+    data.n = 120
+    with pytest.raises(ValueError, match="had 100 items when it was wrapped, and has 120 now"):
+        next(iter(loader))
 
 
 @pytest.mark.parametrize("kind", [int, torch.tensor])

@@ -22,7 +22,7 @@ SEED = int(as_generator(0).integers(2**53))  # which the first process draws fro
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     """What two processes have to say: starting them takes most of the time, so they play everything."""
-    return gang.start_once("replicated,sharded,ddp,refusals,resumed", 2, tmp_path_factory.getbasetemp())
+    return gang.start_once("replicated,sharded,ddp,refusals,resumed,taken_up", 2, tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +120,13 @@ def test_shards_share_a_mixture_and_a_global_objective(sharded, name):
     assert abs(unscaled / truth - 1) > 0.1  # the control: without the sizes of the shards it is another objective
 
 
+@pytest.mark.parametrize("name", ["sums", "rows"])
+def test_the_meter_of_shards_is_of_all_and_knows_their_weights(sharded, name):
+    meters = [found[name]["meter"] for found in sharded]
+    assert meters == [meters[0]] * len(meters)
+    assert meters[0]["largest_weight"] == pytest.approx(max(found[name]["largest"] for found in sharded), rel=1e-6)
+
+
 def test_feedback_that_waits_is_a_copy(sharded):
     assert [found["heard"] for found in sharded] == [[1.0, 2.0]] * len(sharded)
 
@@ -206,6 +213,21 @@ def test_gradients_of_another_length_leave_nothing_half_done(refusals):
 def test_a_state_of_one_process_is_that_of_all(two):
     for found in two:
         assert found["resumed"] == {"same": True, "bits": True}
+
+
+@pytest.mark.parametrize("name", ["sums", "rows"])
+def test_other_processes_may_take_up_a_run_with_a_batch_in_flight_that_they_cannot_share_out(two, name):
+    first, second = (found["taken_up"][name] for found in two)
+    assert first == second
+    assert first[0] == [12, 1]  # of 24 slots, and of 3
+
+
+def test_a_round_that_was_refused_while_it_waited_can_be_given_again_by_its_number(refusals):
+    ((early, late, again), draws), ((wrong, good, same), others) = (found["by number"] for found in refusals)
+    assert early is good is again is same is None
+    assert late.startswith("ValueError: Another process refused")
+    assert "nan" in wrong
+    assert draws == others == 48
 
 
 def test_a_process_that_dies_ends_the_others(tmp_path):

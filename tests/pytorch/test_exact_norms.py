@@ -58,10 +58,30 @@ def test_a_loss_for_each_example_is_refused():
         norms.exact(model, lambda outputs, y: functional.cross_entropy(outputs, y, reduction="none"), x, y)
 
 
+class Pair(nn.Module):
+    """Two inputs."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, factor):
+        return self.model(x * factor)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_models_may_have_several_inputs(named):
+    model, x, y = task("mlp")
+    factor = torch.linspace(1.0, 2.0, len(x))[:, None]
+    given = norms.exact(Pair(model), functional.cross_entropy, {"factor": factor, "x": x} if named else (x, factor), y)
+    torch.testing.assert_close(given, norms.exact(model, functional.cross_entropy, x * factor, y))
+
+
 def test_rows_that_do_not_match_are_refused():
     model, x, y = task("mlp")
-    with pytest.raises(ValueError, match="one row per example"):
-        norms.exact(model, functional.cross_entropy, x, y[:-1])
+    for wrong, targets in ((x, y[:-1]), (x, y.tolist()), ((x, x[:-1]), y), ({}, y), ("x", y), (x.sum(), y)):
+        with pytest.raises(ValueError, match="one row per example"):
+            norms.exact(model, functional.cross_entropy, wrong, targets)
 
 
 def test_batch_normalisation_is_refused():

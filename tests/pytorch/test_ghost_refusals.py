@@ -58,6 +58,11 @@ def test_layers_that_are_not_known_are_refused_by_name(layer, message):
     assert hooks(model) == 0
 
 
+def test_layers_without_a_shape_yet_are_refused():
+    with pytest.raises(ValueError, match=r"'0' .LazyLinear. does not know its shape yet: run the model once"):
+        norms.ghost(nn.Sequential(nn.LazyLinear(3))).__enter__()
+
+
 def test_the_model_itself_may_be_refused():
     with pytest.raises(ValueError, match=r"'the model' \(Bare\)"), norms.ghost(Bare()):
         pass

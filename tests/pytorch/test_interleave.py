@@ -301,7 +301,7 @@ def test_an_empty_source_cannot_restart(sources):
         ({"sources": []}, TypeError, "sources must be a mapping"),
         ({"sources": {}}, TypeError, "sources must be a mapping"),
         ({"sources": {"a": 5}}, TypeError, "Source 'a' must be an iterable"),
-        ({"sources": {1: [5]}}, TypeError, "names must be the names"),
+        ({"sources": {1: [5], "a": [6]}}, TypeError, "names of sources must be strings, got 1, 'a'"),
         ({"sources": {"a": iter([5])}, "ended": "restart"}, TypeError, "Source 'a' is an iterator"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         ({"target": [1, 1]}, TypeError, "target must be a mapping"),

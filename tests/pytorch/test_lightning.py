@@ -68,7 +68,7 @@ class Recorder(lightning.Callback):
 
     def on_train_batch_end(self, trainer, module, outputs, batch, step):
         x, _, weight, draw_id = batch
-        self.seen.append((x[:, 0].tolist(), weight.tolist(), int(draw_id), module.batches.mixture.tolist()))
+        self.seen.append((x[:, 0].tolist(), weight.tolist(), int(draw_id) % 2**31, module.batches.mixture.tolist()))
 
 
 def data():

@@ -1,5 +1,7 @@
 """AdaptiveLoader feels like a DataLoader, and pairs every batch with its receipt."""
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -24,6 +26,74 @@ def test_batches_and_receipts_belong_together(workers):
         assert draw.weights.tolist() == draw.part.weights.astype(np.float32).tolist()
         loader.update(draw, losses(batch))
     assert loader.mixture[:-1].argmax() == 2
+
+
+class Late(Numbers):
+    """Keeps a loader waiting once."""
+
+    waited = False
+
+    def __getitem__(self, index):
+        if index == 50 and not self.waited:
+            self.waited = True
+            time.sleep(3.0)
+        return super().__getitem__(index)
+
+
+def heard(loop, errors):
+    """Go through a loop in spite of errors; give how many batches came, and how often one did not."""
+    came = failed = 0
+    while True:
+        try:
+            batch, draw = next(loop)
+        except StopIteration:
+            return came, failed
+        except errors:
+            failed += 1
+        else:
+            assert batch.tolist() == draw.indices.tolist()
+            came += 1
+
+
+def test_a_batch_that_is_late_comes_with_its_own_receipt():
+    """A loader that has waited too long gives up waiting, not the batch: it is the next to come."""
+    loader = AdaptiveLoader(Late(), LABELS, 8, rng=0, num_workers=1, timeout=1)
+    came, failed = heard(iter(loader), RuntimeError)
+    assert came == len(loader)
+    assert failed
+
+
+class Interrupted(Numbers):
+    """Somebody presses Ctrl-C while an item is read."""
+
+    pressed = False
+
+    def __getitem__(self, index):
+        if index == 50 and not self.pressed:
+            self.pressed = True
+            raise KeyboardInterrupt
+        return super().__getitem__(index)
+
+
+def test_a_loop_goes_on_behind_a_batch_that_was_interrupted():
+    loader = AdaptiveLoader(Interrupted(), LABELS, 8, rng=0)
+    assert heard(iter(loader), KeyboardInterrupt) == (len(loader) - 1, 1)
+
+
+def test_tensors_that_were_replaced_are_loaded():
+    data = TensorDataset(torch.zeros(100))
+    loader = AdaptiveLoader(data, LABELS, 10, rng=0)
+    data.tensors = (torch.ones(100),)
+    ((values,), _) = next(iter(loader))
+    assert values.tolist() == [1.0] * 10
+
+
+def test_the_weighted_mean_wants_one_loss_per_example():
+    batch, draw = next(iter(make()))
+    assert draw.mean(losses(batch)) == (draw.weights * losses(batch)).mean()
+    for wrong in (losses(batch)[:, None], losses(batch).mean(), losses(batch)[:-1]):
+        with pytest.raises(ValueError, match=r"one per example, \(8,\), got"):
+            draw.mean(wrong)
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
@@ -317,18 +387,8 @@ class Faulty(Numbers):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loop_goes_on_behind_a_batch_that_could_not_be_fetched(workers):
-    loop, given, failed = iter(AdaptiveLoader(Faulty(), LABELS, 8, rng=0, num_workers=workers)), 0, 0
-    while True:
-        try:
-            batch, draw = next(loop)
-        except KeyError:
-            failed += 1
-        except StopIteration:
-            break
-        else:
-            given += 1
-            assert batch.tolist() == draw.indices.tolist()
-    assert (given, failed) == (12, 1)
+    loader = AdaptiveLoader(Faulty(), LABELS, 8, rng=0, num_workers=workers)
+    assert heard(iter(loader), KeyError) == (len(loader) - 1, 1)
 
 
 @pytest.mark.parametrize(

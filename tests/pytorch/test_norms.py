@@ -150,6 +150,11 @@ def test_what_does_not_fit_is_refused(shape, targets, options, message):
         norms.last_layer(torch.zeros(shape), targets, **options)
 
 
+def test_lists_are_refused():
+    with pytest.raises(TypeError, match="must be tensors, got Tensor and list"):
+        norms.last_layer(torch.zeros(2, 3), [0, 1])
+
+
 def test_integer_logits_are_refused():
     with pytest.raises(ValueError, match=r"must be real.*torch.int64"):
         norms.last_layer(torch.zeros(2, 3, dtype=torch.int64), torch.tensor([0, 1]))

@@ -9,7 +9,6 @@ import torch
 from torch.utils.data import Dataset
 from torch.utils.data import Sampler as TorchSampler
 
-from varmix.allocate import Carried
 from varmix.arrays import FloatArray, State, as_count, require
 from varmix.components import Groups
 from varmix.draw import Draw
@@ -19,9 +18,10 @@ from varmix.sampler import Sampler
 from varmix.torch.collate import Collate, Slots, Tagged
 from varmix.torch.distributed import LayoutName, Rounds, layout_of
 from varmix.torch.distributed.layout import processes_of
+from varmix.torch.flight import number
 from varmix.torch.passes import Passes
 from varmix.torch.receipts import TensorDraw
-from varmix.torch.source import Source, as_sampler, check_dataset
+from varmix.torch.source import Source, as_sampler, check_dataset, is_reshuffled
 from varmix.torch.tensors import CPU, as_arrays, as_tensors, is_whole, unwrapped, wrapped
 
 
@@ -108,9 +108,9 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
                 rng = np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
         self.sampler = as_sampler(components, learner=learner, gamma=gamma, rng=rng)
         self.layout = layout_of(layout, processes, self.sampler.components.space.n)
-        self.meter = GainMeter(reshuffled=_reshuffled(self.sampler))
+        self.meter = GainMeter(reshuffled=is_reshuffled(self.sampler))
         slots = self.batch_size // self.layout.world
-        self._rounds = Rounds(self.sampler, self.meter, self.layout, slots, sync_every)
+        self._rounds = Rounds(self.sampler, self.meter, self.layout, slots, sync_every, self._settle)
         self._passes = Passes(self.batch_size, *self._plan(None if steps is None else as_count(steps, "steps")))
         self._agree(sync_every)
 
@@ -177,7 +177,7 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         if self._passes.followed:  # receipts are taken in order, so nothing needs to travel with the indices
             return indices
         weights = part.weights if self.layout.scale == 1.0 else self.layout.scale * part.weights
-        return Slots(indices, receipt.serial, weights)
+        return Slots(indices, number(receipt), weights)
 
     def tagged(self, dataset: Dataset[Any]) -> Tagged:
         """Wrap a dataset, so that weights and receipts reach the batches."""
@@ -205,14 +205,19 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         """Say that the loop over the batches is over."""
         self._passes.end()
 
-    def lose(self) -> None:
-        """Say that the batch which should have come did not: its receipt is dropped."""
-        if self._passes.flight.ahead:
-            self._passes.flight.arrive()
+    @property
+    def given(self) -> int:
+        """How many batches the present loop was given."""
+        return self._passes.given
 
-    def arrived(self, device: torch.device | str = CPU) -> TensorDraw:
-        """Give the receipt of the batch that has just come out of the loader, for who takes all of them in order."""
-        draw = self._passes.flight.arrive()
+    def lose(self, count: int) -> None:
+        """Say that so many batches of the loop have come or never will: the receipts of the latter are dropped."""
+        self._passes.come(count)
+
+    def arrived(self, count: int, device: torch.device | str = CPU) -> TensorDraw:
+        """Give the receipt of the batch that has just come out of the loader, as number `count` of the loop."""
+        draw = self._passes.come(count)
+        assert draw is not None  # a batch comes once
         return TensorDraw(self.layout.part(draw), device, receipt=draw, scale=self.layout.scale)
 
     def update(
@@ -234,7 +239,9 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
             The mean gradient of the batch, flat, for the meter's noise check: of two consecutive batches now and then.
         """
         self._rounds.update(partial(self._receipt, draw), norms, gradient)
-        self._passes.flight.settle(draw.serial if isinstance(draw, TensorDraw) else int(draw))
+
+    def _settle(self, receipt: Draw) -> None:
+        self._passes.flight.settle(receipt)
 
     def _receipt(self, draw: Any) -> tuple[Draw, Draw]:  # noqa: ANN401
         """Give the receipt of a whole draw, and that of this process's part."""
@@ -276,7 +283,7 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         state = as_arrays(unwrapped("loader", state_dict, "a loader"))
         require(state, {"sampler", "meter", "passes"}, "a loader")
         passes, meter = (
-            self._passes.loaded(state["passes"], getattr(self.sampler.components, "rows", None)),
+            self._passes.loaded(state["passes"], getattr(self.sampler.components, "rows", None), self.layout.sharing),
             self.meter.state_dict(),
         )
         self.meter.load_state_dict(state["meter"])
@@ -291,11 +298,6 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"MixtureBatchSampler({self.sampler.components!r}, batch_size={self.batch_size}, {self.layout.name})"
-
-
-def _reshuffled(sampler: Sampler) -> bool:
-    components = sampler.components
-    return isinstance(components, Groups) and not components.replacement and isinstance(sampler.allocate, Carried)
 
 
 def _printed(state: State) -> str:

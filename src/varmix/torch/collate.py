@@ -38,7 +38,7 @@ class Tagged(Dataset[Any]):  # type: ignore[misc]
     """A dataset that passes on, with the samples of a batch, what came with their indices."""
 
     def __init__(self, dataset: Dataset[Any]) -> None:
-        self.dataset = dataset
+        self.dataset, self._length = dataset, len(dataset)
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -53,11 +53,21 @@ class Tagged(Dataset[Any]):  # type: ignore[misc]
                 "A tagged dataset needs the lists of its MixtureBatchSampler: give that to the loader as batch_sampler."
             )
         together = getattr(self.dataset, "__getitems__", None)
+        if len(self) != self._length:
+            raise ValueError(
+                f"The dataset had {self._length:,} items when it was wrapped, and has {len(self):,} now. Build new "
+                f"batches, over all of its items, when it has changed."
+            )
         samples = together(list(indices)) if together else [self.dataset[i] for i in indices]
         if not isinstance(samples, list):
             raise TypeError(
                 f"__getitems__ of {type(self.dataset).__name__} must give a list with one sample for every index, got "
                 f"{type(samples).__name__}."
+            )
+        if len(samples) != len(indices):
+            raise ValueError(
+                f"__getitems__ of {type(self.dataset).__name__} must give one sample for every index: got "
+                f"{len(samples)} for {len(indices)}. Give something in place of a sample that cannot be read."
             )
         return Samples(samples, indices)
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from varmix.draw import Draw, Rows, seal
 
 FIELDS = {"indices", "weights", "density", "rows", "serial", "sampler_id"}
 WAITING = 4096  # receipts that are kept for late feedback by number
+SERIALS = 31  # bits of a number that are the draw's, behind those of its sampler
 
 
 class Flight:
@@ -37,40 +39,63 @@ class Flight:
         """Give the receipt of the batch that has come to the user."""
         return self._ahead.popleft()
 
-    def find(self, serial: int) -> Draw:
+    def find(self, draw_id: int) -> Draw:
         """Give the receipt with this number: it and all before it have come to the user."""
-        if serial not in self._waiting and all(draw.serial != serial for draw in self._ahead):
+        found = self._waiting.get(draw_id)
+        if found is None:
+            serial = draw_id & ((1 << SERIALS) - 1)
+            found = next((draw for draw in self._ahead if draw.serial == serial and number(draw) == draw_id), None)
+        if found is None:
             raise ValueError(
-                f"draw_id {serial} is not in flight: its feedback was given already, it is more than {WAITING:,} "
-                f"batches old, or it is of another sampler. Call update once for every batch, with the draw_id in it."
+                f"draw_id {draw_id} is not in flight: its feedback was given already, it is more than {WAITING:,} "
+                f"batches old, it is of another sampler, or of a run before a state was loaded. Call update once for "
+                f"every batch, with the draw_id in it."
             )
-        while self._ahead and self._ahead[0].serial <= serial:
+        while self._ahead and self._ahead[0].serial <= found.serial:
             self._wait(self._ahead.popleft())
-        return self._waiting[serial]
+        return found
 
     def _wait(self, draw: Draw) -> None:
-        self._waiting[draw.serial] = draw
+        self._waiting[number(draw)] = draw
         if len(self._waiting) > WAITING:
             del self._waiting[next(iter(self._waiting))]
 
-    def settle(self, serial: int) -> None:
+    def settle(self, draw: Draw) -> None:
         """Forget a receipt: its feedback was taken."""
-        self._waiting.pop(serial, None)
+        if self._waiting:
+            self._waiting.pop(number(draw), None)
 
     def clear(self) -> None:
         """Forget what is ahead: nobody will get it any more."""
         self._ahead.clear()
 
+    def land(self) -> None:
+        """Let all that is ahead wait for feedback: it may have come to the user, who has not said so yet."""
+        while self._ahead:
+            self._wait(self._ahead.popleft())
+
     def state_dict(self) -> State:
         """Give what is ahead."""
-        return {str(number): _saved(draw) for number, draw in enumerate(self._ahead)}
+        return {str(place): _saved(draw) for place, draw in enumerate(self._ahead)}
 
     @classmethod
-    def loaded(cls, state: State, rows: Rows | None = None) -> "Flight":
-        """Give the flight that was saved, after checking it; `rows` gives the ratios of groups."""
+    def loaded(cls, state: State, rows: Rows | None = None, world: int = 1) -> "Flight":
+        """Give the flight that was saved, after checking it; `rows` gives the ratios of groups.
+
+        A batch is cut to what `world` processes can share out evenly, as a last one is when it is drawn.
+        """
         flight = cls()
-        flight._ahead.extend(_restored(state[str(number)], rows) for number in range(len(state)))
+        for place in range(len(state)):
+            draw = _restored(state[str(place)], rows)
+            rest = len(draw) % world
+            if rest < len(draw):
+                flight._ahead.append(draw.part(slice(len(draw) - rest)) if rest else draw)
         return flight
+
+
+def number(draw: Draw) -> int:
+    """Give the number that a batch carries for its receipt; samplers do not take those of others for their own."""
+    return crc32(draw.sampler_id.encode()) << SERIALS | draw.serial
 
 
 def _saved(draw: Draw) -> State:

@@ -235,7 +235,11 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
 
 def _check(sources: object, target: object, ended: object) -> None:
     if not isinstance(sources, Mapping) or not sources:
-        raise TypeError(f"sources must be a mapping from names to iterables, at least one, got {sources!r}.")
+        raise TypeError(
+            f"sources must be a mapping from names to iterables, at least one, got {type(sources).__name__}."
+        )
+    if not all(isinstance(name, str) for name in sources):
+        raise TypeError(f"The names of sources must be strings, got {', '.join(map(repr, sources))}.")
     if target is not None and not isinstance(target, Mapping):
         raise TypeError(f"target must be a mapping from the names of the sources to their shares, got {target!r}.")
     if ended not in get_args(Ended):

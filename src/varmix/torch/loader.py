@@ -31,9 +31,8 @@ class AdaptiveLoader:
     fetch `lag = num_workers * prefetch_factor` batches ahead, so feedback reaches the draws that much later.  Every
     batch has its own receipt, with the probabilities that it was drawn with, so the weights are right all the same.
 
-    A pass over the loader draws as many points as there are.  With labels for components (groups without replacement)
-    and a mixture that has learnt nothing, each of them comes exactly once, as with `shuffle=True`; with a single group
-    always.
+    A pass over the loader draws as many points as there are: each comes once on average, some groups more often and
+    others less.  With a single group each comes exactly once, as with `shuffle=True`.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ class Loop(Iterator[tuple[Any, TensorDraw]]):
     """Pairs the batches of a loader with the receipts of its batch sampler, in their order.
 
     A batch that cannot be fetched raises the dataset's error, and is lost with its receipt; the next call goes on with
-    the next batch, as in PyTorch's own loops.
+    the next batch, as in PyTorch's own loops.  One that is late (`timeout`) comes with the next call.
     """
 
     def __init__(self, loader: DataLoader[Any], batches: MixtureBatchSampler) -> None:
@@ -30,9 +30,16 @@ class Loop(Iterator[tuple[Any, TensorDraw]]):
         except StopIteration:
             self._batches.end()
             raise
-        except Exception:
-            self._batches.lose()
+        except BaseException:
+            self._batches.lose(self._taken())
             raise
         finally:
             self._number = self._batches.live if self._number is None else self._number
-        return batch, self._batches.arrived(device_of(batch))
+        return batch, self._batches.arrived(self._taken(), device_of(batch))
+
+    def _taken(self) -> int:
+        """Give how many batches the loader has taken out of its queue, or fetched itself: come, or lost by an error.
+
+        Which of them an error leaves to come, PyTorch alone knows: one that waits too long for a worker loses none.
+        """
+        return int(getattr(self._fetched, "_rcvd_idx", self._batches.given))

@@ -29,6 +29,8 @@ class Passes:
         #: Whether somebody calls `end` when the loop is over; else it is over when nothing is ahead any more.
         self.followed = False
         self._epoch = self._next = self._position = self._live = 0
+        #: How many receipts this loop was given, and how many of them have come or are lost.
+        self.given = self._come = 0
         self._begun, self._over, self._resumed = False, True, False
 
     def __len__(self) -> int:
@@ -52,11 +54,12 @@ class Passes:
         while again or self._position < len(self):
             self.check(number)
             if again:
-                yield again.popleft()
-                continue
-            receipt = draw(self._size if self._position < self._full else self._last)
-            self._position += 1
-            self.flight.leave(receipt)
+                receipt = again.popleft()
+            else:
+                receipt = draw(self._size if self._position < self._full else self._last)
+                self._position += 1
+                self.flight.leave(receipt)
+            self.given += 1
             yield receipt
         self._over = not self.followed
 
@@ -65,12 +68,24 @@ class Passes:
         if not self._resumed:
             if self._begun:
                 end_epoch()
-            self.flight.clear()
+            if self.followed:
+                self.flight.clear()
+            else:
+                self.flight.land()
             self._position, self._epoch = 0, self._next
         self._begun, self._over, self._resumed = True, False, False
         self._next = self._epoch + 1
         self._live += 1
+        self.given = self._come = 0
         return self._live
+
+    def come(self, count: int) -> Draw | None:
+        """So many batches of this loop have come, or are lost: give the receipt of the last, if it is new."""
+        receipt = None
+        while self._come < count:
+            receipt = self.flight.arrive()
+            self._come += 1
+        return receipt
 
     @property
     def live(self) -> int:
@@ -97,7 +112,7 @@ class Passes:
         numbers = {"epoch": self._epoch, "next": self._next, "position": self._position}
         return {**numbers, "size": self._size, "full": self._full, "begun": self._begun, "going": going, "ahead": ahead}
 
-    def loaded(self, state: State, rows: Rows | None) -> "Passes":
+    def loaded(self, state: State, rows: Rows | None, world: int = 1) -> "Passes":
         """Give the passes that were saved, after checking that they are these; loops over these ones are over."""
         require(state, set(self.state_dict()), "the passes of a loader")
         # Not the last batch: it depends on the number of processes, which may be another one.
@@ -108,7 +123,7 @@ class Passes:
                     f"saved."
                 )
         other = Passes(self._size, self._full, self._last)
-        other.flight, other.followed = Flight.loaded(state["ahead"], rows), self.followed
+        other.flight, other.followed = Flight.loaded(state["ahead"], rows, world), self.followed
         for name in ("epoch", "next", "position"):
             setattr(other, f"_{name}", as_count(state[name], name, least=0))
         other._begun, other._resumed = bool(state["begun"]), bool(state["going"])

@@ -50,6 +50,26 @@ class TensorDraw:
         """Number of this draw in its sampler."""
         return self.part.serial
 
+    def mean(self, losses: torch.Tensor) -> torch.Tensor:
+        """Give the weighted mean of the losses of the batch, one per example: `(weights * losses).mean()`.
+
+        It estimates the mean over all points.  Losses of another shape are refused: (m, 1) beside (m,) would become
+        (m, m), and its mean would know nothing of the weights.
+
+        Examples
+        --------
+        >>> import varmix
+        >>> draw = TensorDraw(varmix.vrm(varmix.Groups([0, 0, 1]), rng=0).draw(4))
+        >>> bool(draw.mean(torch.ones(4)) == draw.weights.mean())
+        True
+        """
+        if losses.shape != self.weights.shape:
+            raise ValueError(
+                f"losses must be one per example, {tuple(self.weights.shape)}, got {tuple(losses.shape)}. Pass "
+                f"reduction='none' to the loss; of (m, 1) take squeeze(1), of several positions their mean."
+            )
+        return (self.weights * losses).mean()
+
     def to(self, device: torch.device | str) -> "TensorDraw":
         """Move the weights to a device, and give the receipt."""
         self.weights = self.weights.to(device)

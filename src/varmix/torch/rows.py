@@ -16,10 +16,18 @@ class Rows(TensorDataset):  # type: ignore[misc]
 
     Examples
     --------
-    >>> Rows(torch.arange(10), torch.zeros(10, 2)).__getitems__([3, 5])
+    >>> Rows(TensorDataset(torch.arange(10), torch.zeros(10, 2))).__getitems__([3, 5])
     [tensor([3, 5]), tensor([[0., 0.],
             [0., 0.]])]
     """
+
+    def __init__(self, dataset: TensorDataset) -> None:
+        self.dataset = dataset
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """Those that the dataset has now."""
+        return tuple(self.dataset.tensors)
 
     def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
         """Give the batch of these items."""
@@ -37,5 +45,5 @@ def quickest(
 ) -> tuple[Dataset[Any], Callable[[list[Any]], Any] | None]:
     """Give the dataset and the collate function with which batches, the same ones, come the quickest."""
     if type(dataset) is TensorDataset and collate_fn is None:
-        return Rows(*dataset.tensors), as_it_is
+        return Rows(dataset), as_it_is
     return dataset, collate_fn

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from torch.utils.data import Dataset, IterableDataset
 from torch.utils.data import Sampler as TorchSampler
 
+from varmix.allocate import Carried
 from varmix.components import Components, Groups
 from varmix.learners import Learner
 from varmix.presets import vrm
@@ -62,7 +63,15 @@ def _groups(labels: Any) -> Groups:  # noqa: ANN401
             f"components must be labels of the points, a family such as varmix.Groups(labels), or a varmix.Sampler; "
             f"got {labels!r}."
         )
-    return Groups(as_numpy(labels) if isinstance(labels, torch.Tensor) else labels, replacement=False)
+    if isinstance(labels, torch.Tensor):
+        labels = as_numpy(labels.float() if labels.dtype is torch.bfloat16 else labels)  # refused, in words, as a float
+    return Groups(labels, replacement=False)
+
+
+def is_reshuffled(sampler: Sampler) -> bool:
+    """Whether draws are reshuffled, which the meter wants to know."""
+    components = sampler.components
+    return isinstance(components, Groups) and not components.replacement and isinstance(sampler.allocate, Carried)
 
 
 def check_dataset(dataset: Dataset[Any], n: int) -> None:

@@ -1,6 +1,7 @@
 """What processes exchange about a round: sums where the learner asks for no more, else rows.
 
-sums   value and gradient of the cost at the present mixture: k + 7 numbers, one all-reduce
+sums   value and gradient of the cost at the present mixture: k + 7 numbers (and, of points that others do not have,
+       the largest weight of every process), one all-reduce
 rows   every norm (and, of points that others do not have, ratios and densities): one all-gather
 """
 
@@ -52,19 +53,28 @@ class Sums:
     """The mean over processes of value, gradient and moments; there is one member, their mean."""
 
     def __init__(self, layout: Layout) -> None:
-        self._scale, self._own = layout.scale, layout.name == "sharded"
+        self._layout, self._own = layout, layout.name == "sharded"
         self._parts = layout.world if self._own else 1  # receipts to a batch
 
     def width(self, m: int, k: int) -> int:
-        """Value, gradient, four moments."""
-        return k + 5
+        """Value, gradient, four moments, and a largest weight of every process where none knows those of others."""
+        return k + 5 + (self._layout.world if self._own else 0)
 
     def pack(self, round_: Round, mixture: FloatArray) -> FloatArray:
         """Take value and gradient at the present mixture."""
-        evidence = Evidence.from_draw(round_.part, self._scale * round_.norms)
+        scale = self._layout.scale
+        evidence = Evidence.from_draw(round_.part, scale * round_.norms)
         seen = Moments.of(evidence)
-        moments = seen.uniform, seen.mixture, seen.weight, seen.square
-        return np.array([evidence.value(mixture), *evidence.gradient(mixture), *moments])
+        moments = seen.uniform, seen.mixture, scale * seen.weight, scale**2 * seen.square
+        return np.array([evidence.value(mixture), *evidence.gradient(mixture), *moments, *self._largest(seen)])
+
+    def _largest(self, seen: Moments) -> FloatArray:
+        """Give a row of zeros, with the largest weight in this process's place: sums of such rows have them all."""
+        if not self._own or self._layout.processes is None:
+            return np.empty(0)
+        row = np.zeros(self._layout.world)
+        row[self._layout.processes.rank] = self._layout.scale * seen.largest
+        return row
 
     def spread(self, processes: Processes, packed: FloatArray) -> FloatArray:
         """Add up; all processes have as many slots, so the mean over slots is the mean over processes."""
@@ -72,12 +82,14 @@ class Sums:
 
     def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> Moments:
         """Learn from a row that has the same value and gradient."""
-        value, *gradient = numbers[0, :-4]
-        evidence = Evidence.from_sums(float(value), np.array(gradient))
-        sampler.learn(round_.receipt, evidence, round_.norms if self._own else None)
-        uniform, mixture, weight, square = numbers[0, -4:].tolist()
-        largest = float(1.0 / round_.receipt.density.min())
-        return Moments(self._parts * len(round_.receipt), uniform, mixture, weight, square, largest)
+        value, gradient, moments, largest = np.split(numbers[0], np.cumsum([1, sampler.components.k, 4]))
+        sampler.learn(
+            round_.receipt, Evidence.from_sums(float(value[0]), gradient), round_.norms if self._own else None
+        )
+        # What was spread is a mean over processes, and each of these had one place.
+        most = self._layout.world * largest.max() if self._own else 1.0 / round_.receipt.density.min()
+        uniform, mixture, weight, square = moments.tolist()
+        return Moments(self._parts * len(round_.receipt), uniform, mixture, weight, square, float(most))
 
 
 @final
@@ -109,7 +121,7 @@ class OwnRows:
     """Coefficients, densities and ratios of all slots, where every process has points of its own."""
 
     def __init__(self, layout: Layout) -> None:
-        self._scale = layout.scale
+        self._scale, self._scales = layout.scale, np.array(layout.scales)
 
     def width(self, m: int, k: int) -> int:
         """A coefficient, a density and k ratios a slot."""
@@ -129,7 +141,10 @@ class OwnRows:
         rows = numbers.reshape(-1, 2 + round_.part.ratios.shape[1])
         evidence = Evidence(rows[:, 2:], rows[:, 0], rows[:, 1])
         sampler.learn(round_.receipt, evidence, round_.norms)
-        return Moments.of(evidence)
+        weights = np.repeat(self._scales, len(rows) // len(self._scales)) / rows[:, 1]
+        return Moments.of(evidence)._replace(
+            weight=float(weights.mean()), square=float((weights**2).mean()), largest=float(weights.max())
+        )
 
 
 def stamp(draw: Draw) -> float:

@@ -32,19 +32,29 @@ class Layout:
         Number of points of all processes.
     processes
         The processes, unless alone.
-    scale
-        What its weights, and so its norms, are multiplied by.
+    scales
+        What weights, and so norms, are multiplied by in every process.
     """
 
     name: Literal["alone", "replicated", "sharded"]
     points: int
     processes: Processes | None = None
-    scale: float = 1.0
+    scales: tuple[float, ...] = (1.0,)
 
     @property
     def world(self) -> int:
         """Number of processes."""
         return 1 if self.processes is None else self.processes.world
+
+    @property
+    def scale(self) -> float:
+        """What this process's weights are multiplied by."""
+        return self.scales[0] if self.processes is None else self.scales[self.processes.rank]
+
+    @property
+    def sharing(self) -> int:
+        """Number of processes that share out the slots of one draw."""
+        return 1 if self.name == "sharded" else self.world
 
     def drawn(self, size: int) -> int:
         """Give how many slots of a batch of this size are drawn in this process."""
@@ -78,6 +88,7 @@ def layout_of(name: LayoutName, processes: Processes | None, n: int) -> Layout:
     if processes is None:
         return Layout("alone", n)
     if name != "sharded":
-        return Layout("replicated", n, processes)
-    points = int(processes.gather(np.array([float(n)])).sum())
-    return Layout("sharded", points, processes, scale=processes.world * n / points)
+        return Layout("replicated", n, processes, (1.0,) * processes.world)
+    sizes = processes.gather(np.array([float(n)]))[:, 0]
+    scales = tuple((processes.world * sizes / sizes.sum()).tolist())
+    return Layout("sharded", int(sizes.sum()), processes, scales)

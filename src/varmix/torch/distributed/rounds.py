@@ -39,10 +39,20 @@ class Rounds:
         The most slots that this process has of a batch.
     sync_every
         Rounds between two exchanges.
+    learnt
+        Is called with every receipt that was learnt from.
     """
 
-    def __init__(self, sampler: Sampler, meter: GainMeter, layout: Layout, slots: int, sync_every: int = 1) -> None:
-        self._sampler, self._meter, self._layout = sampler, meter, layout
+    def __init__(
+        self,
+        sampler: Sampler,
+        meter: GainMeter,
+        layout: Layout,
+        slots: int,
+        sync_every: int = 1,
+        learnt: Callable[[Draw], None] = lambda receipt: None,
+    ) -> None:
+        self._sampler, self._meter, self._layout, self._learnt = sampler, meter, layout, learnt
         self._every = as_count(sync_every, "sync_every")
         self._exchange = exchange_of(sampler, layout)
         # The same for all rounds, also for one that was refused before anything was known of it.
@@ -91,6 +101,7 @@ class Rounds:
         mean = self._mean(gradient)
         self._sampler.learn(receipt, evidence, evidence.norms)
         self._meter.take(Moments.of(evidence), mean)
+        self._learnt(receipt)
 
     def _mean(self, gradient: Any) -> FloatArray | None:  # noqa: ANN401
         return None if gradient is None else self._meter.checked(as_doubles(gradient, "gradient"))
@@ -140,6 +151,7 @@ class Rounds:
                 )
             end = HEAD + self._exchange.width(len(round_.part), self._sampler.components.k)
             self._meter.take(self._exchange.learn(self._sampler, round_, numbers[:, HEAD:end]), round_.gradient)
+            self._learnt(round_.receipt)
         return refused
 
 

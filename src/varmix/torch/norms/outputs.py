@@ -105,6 +105,10 @@ def _lengths(features: torch.Tensor, logits: torch.Tensor, loss: str) -> torch.T
 
 
 def _check_shapes(logits: torch.Tensor, targets: torch.Tensor, loss: str) -> None:
+    if not (isinstance(logits, torch.Tensor) and isinstance(targets, torch.Tensor)):
+        raise TypeError(
+            f"logits and targets must be tensors, got {type(logits).__name__} and {type(targets).__name__}."
+        )
     shape, allowed = tuple(logits.shape), [tuple(logits.shape)]
     if loss == "cross_entropy":
         allowed = [shape] if targets.is_floating_point() else [shape[:1] + shape[2:]]

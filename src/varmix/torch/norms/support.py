@@ -2,6 +2,7 @@
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import UninitializedParameter
 
 from varmix.torch.norms.layers import rules
 
@@ -20,6 +21,10 @@ def check_supported(model: nn.Module) -> None:
     """Refuse models with trainable parameters that nothing is known about."""
     check_apart(model)
     for name, module in model.named_modules():
+        if any(isinstance(each, UninitializedParameter) for each in module.parameters(recurse=False)):
+            raise ValueError(
+                f"{_title(name, module)} does not know its shape yet: run the model once on a batch before ghost."
+            )
         known = {} if _by_frequency(module) else rules(module)
         unknown = sorted(set(trainable(module)) - set(known))
         if unknown:
