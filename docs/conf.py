@@ -46,6 +46,7 @@ html_copy_source = html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_sidebars = {"index": [], "quickstart": [], "when_it_pays": []}  # they have no pages below them
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "header_links_before_dropdown": 6,
     "navbar_end": ["theme-switcher"],

@@ -1,4 +1,4 @@
-"""Training on several processes: torchrun --standalone --nproc-per-node=2 training.py checkpoint.pt"""
+"""Training on several processes: torchrun --standalone --nproc-per-node=2 train.py checkpoint.pt"""
 
 import sys
 from pathlib import Path

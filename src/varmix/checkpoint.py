@@ -6,6 +6,7 @@ Arrays are safetensors; numbers and strings are JSON in its header, under a form
 import hashlib
 import json
 import os
+from types import NoneType
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -110,7 +111,14 @@ def _split(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: 
         return _ARRAY
     if isinstance(value, dict):
         return {key: _split(part, f"{name}/{_escaped(key)}", arrays) for key, part in value.items()}
-    return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, (str, int, float, list, tuple, NoneType)):
+        raise TypeError(
+            f"A checkpoint holds arrays, numbers and strings, and {name[1:] or 'the state'} is a "
+            f"{type(value).__name__}. States with tensors, of loaders, go into torch.save."
+        )
+    return value
 
 
 def _join(tree: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: ANN401

@@ -3,14 +3,17 @@
 import io
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
+
+from varmix.commands import install
 
 try:
     import typer
     from rich.console import Console
 except ImportError:
-    raise SystemExit("The command varmix needs an extra: pip install 'varmix[experiments]'") from None
+    raise SystemExit(f"The command varmix needs an extra: {install('experiments')}") from None
 
 from varmix.experiments import catalogue
 from varmix.refusal import Refusal
@@ -91,11 +94,15 @@ def inspect(checkpoint: Annotated[Path, typer.Argument(help="A file written by v
 
 def main() -> None:
     """Run the command; what cannot be done is told in one line."""
+    if any(find_spec(module) is None for module in ("matplotlib", "scipy")):  # others bring typer and rich as well
+        raise SystemExit(f"The command varmix needs an extra: {install('experiments')}")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no ticks or bars shows something else instead
     try:
         app()
+    except KeyboardInterrupt:  # before there was anything to save
+        raise SystemExit(130) from None
     except Refusal as refusal:
         Console(stderr=True).print(f"varmix: {refusal}", markup=False, highlight=False, soft_wrap=True)
         raise SystemExit(2) from None

@@ -53,3 +53,10 @@ def no_peers(monkeypatch):
     """Importing a peer fails, whether it is installed or not."""
     for name in ("torch", "torch.utils.data", "dppy", "dppy.finite_dpps", "cpprb"):
         monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.fixture(autouse=True)
+def active(monkeypatch):
+    """Commands are told as in an environment that is active, with varmix from an index."""
+    monkeypatch.setattr("varmix.commands._found", lambda name: True)
+    monkeypatch.setattr("varmix.commands._origin", lambda: (None, False))

@@ -9,3 +9,10 @@ def nothing(monkeypatch, tmp_path):
     monkeypatch.setenv("VARMIX_DATA", str(tmp_path))
     monkeypatch.setattr("varmix.datasets.store._cache", lambda: tmp_path / "cache")
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def active(monkeypatch):
+    """Commands are told as in an environment that is active, with varmix from an index."""
+    monkeypatch.setattr("varmix.commands._found", lambda name: True)
+    monkeypatch.setattr("varmix.commands._origin", lambda: (None, False))

@@ -69,6 +69,25 @@ def test_bytes_that_are_no_text_are_damage_too(tmp_path):
     assert len(records.damaged) == 1
 
 
+def test_any_byte_that_is_changed_is_damage_or_changes_nothing(tmp_path):
+    records = Records(tmp_path)
+    path = records.write(record(value=3.9316818330000003))
+    content = path.read_bytes()
+    for place in range(len(content)):
+        for byte in b"e9N[ ":
+            path.write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
+            assert records.read("demo", [CONFIG]) in ([], [record(value=3.9316818330000003)])
+    assert len(records.damaged) > len(content)
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"sha256": "", "wall_seconds": NaN}', "null", "7"])
+def test_whatever_a_file_holds_it_is_set_aside_and_named(tmp_path, text):
+    records = Records(tmp_path)
+    records.write(record()).write_text(text)
+    assert records.read("demo", [CONFIG]) == []
+    assert len(records.damaged) == 1
+
+
 def test_damage_found_twice_is_kept_twice(tmp_path):
     records = Records(tmp_path)
     for _ in range(2):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from varmix import cli, vrm
+from varmix import Dense, GainMeter, cli, vrm
 from varmix import save as save_sampler
 from varmix.components import Groups
 from varmix.experiments import blobs, catalogue, regret, reproduce
@@ -280,6 +281,18 @@ def test_a_failing_run_is_told_whatever_its_message_and_gone_after_it_succeeds(t
     assert len(list((tmp_path / "errors" / "regret").glob("*.txt"))) == 1
 
 
+def test_runs_that_fail_alike_are_told_once_and_nothing_follows_from_them(tiny, tmp_path, capsys, monkeypatch):
+    broken = [config | {"arm": "[/x]"} for config in tiny]
+    made = replace(regret.EXPERIMENT, seconds=lambda config: 0.1, plan=lambda mode: broken, then=lambda *_: tiny)
+    monkeypatch.setattr(regret, "EXPERIMENT", made)
+    code, printed = done(capsys, tmp_path)
+    assert code == 1
+    assert printed.count("KeyError") == 1
+    assert "failed: regret, 3 runs, the first with" in printed
+    assert "The paper says" not in printed  # an empty table
+    assert not list((tmp_path / "records" / "regret").glob("*.json"))
+
+
 def test_stopping_during_the_report_says_that_all_runs_are_saved(tiny, tmp_path, capsys, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
@@ -381,6 +394,24 @@ def test_inspect_shows_a_replay_buffer_with_its_settings(tmp_path, capsys):
     assert "epsilon 1, alpha 0.5      0.250" in printed
 
 
+def test_inspect_shows_what_is_in_any_state(tmp_path, capsys):
+    meter = GainMeter()
+    save_sampler(tmp_path / "meter.varmix", meter)
+    with pytest.raises(SystemExit) as ended:
+        call("inspect", tmp_path / "meter.varmix")
+    assert not ended.value.code
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first == "A state, not of a sampler"
+    assert {line.split()[0] for line in rest} >= set(meter.state_dict())
+
+
+def test_inspect_keeps_families_apart_from_their_names(tmp_path, capsys):
+    save_sampler(tmp_path / "two.varmix", vrm(Groups([0, 0, 1]), Dense(np.full((3, 2), 1 / 3)), rng=0))
+    with pytest.raises(SystemExit):
+        call("inspect", tmp_path / "two.varmix")
+    assert re.search(r"components\S*  +Groups\(", capsys.readouterr().out)
+
+
 def test_inspect_says_so_when_it_is_given_a_folder(tmp_path, capsys):
     assert "is a folder" in told(capsys, "inspect", tmp_path)
 
@@ -396,6 +427,26 @@ def test_data_lists_the_sets_that_were_asked_for(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["name", "w8a", "adult"]
     assert "Unknown data set 'x'" in told(capsys, "data", "check", "x")
+
+
+def test_data_that_are_not_there_cannot_be_checked(capsys, nothing):
+    assert told(capsys, "data", "check") == "varmix: No data set is at hand: varmix data fetch"
+
+
+def test_ctrl_c_before_anything_has_begun_ends_quietly(capsys, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
+
+
+def test_a_command_without_its_figures_is_told(monkeypatch):
+    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "matplotlib" else name)
+    with pytest.raises(SystemExit, match=r"needs an extra: pip install 'varmix\[experiments\]'"):
+        cli.main()
 
 
 def test_data_checks_and_says_where(capsys, tmp_path, monkeypatch):

@@ -135,3 +135,8 @@ def test_a_share_has_the_exact_binomial_interval(count, of):
 def test_a_share_of_nothing_says_nothing():
     assert math.isnan(share(0, 0).value)
     assert (share(0, 0).low, share(0, 0).high) == (0, 1)
+
+
+def test_what_half_never_did_has_no_mean_of_never_and_some_time():
+    assert times_sooner([None, 2.0], [2.0, 2.0], end=2.0).value == 0.0
+    assert times_sooner([None, 2.0, 2.0, 1.0], [2.0] * 4, end=2.0).value == 1.0

@@ -76,6 +76,19 @@ def _rewrite(path, change):
     save_file(arrays, path, metadata)
 
 
+def test_states_of_other_things_are_refused_by_the_name_of_the_entry(tmp_path):
+    class Owner:
+        def state_dict(self):
+            return {"inner": {"weights": {1, 2}}}
+
+        def load_state_dict(self, state):
+            pass
+
+    with pytest.raises(TypeError, match=r"inner/weights is a set. States with tensors"):
+        varmix.save(tmp_path / "file", Owner())
+    assert not list(tmp_path.iterdir())
+
+
 def test_other_formats_are_refused(path):
     _rewrite(path, lambda arrays, metadata: metadata.update(varmix_format="2"))
     _refuses(path, "format 2; this varmix reads format 1")

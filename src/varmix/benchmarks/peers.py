@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
+from varmix.commands import install
+
 
 @dataclass(frozen=True)
 class Peer:
@@ -33,7 +35,7 @@ class Peer:
     @property
     def absence(self) -> str:
         """What to say when it is missing."""
-        return f"{self.name} is not installed, so nothing is compared with it: pip install 'varmix[{self.extra}]'"
+        return f"{self.name} is not installed, so nothing is compared with it: {install(self.extra)}"
 
 
 TORCH = Peer("torch", "torch.utils.data", "torch")

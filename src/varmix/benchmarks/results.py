@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from varmix.benchmarks.catalogue import ENTRIES
+from varmix.commands import program
 from varmix.files import replacing
 
 CHECKOUT = Path("benchmarks") / "results"
@@ -37,7 +38,7 @@ def read(folder: Path) -> tuple[dict[str, object], list[str]]:
         except (ValueError, RecursionError):
             lacking.append(f"benchmarks: {path} is damaged.{_again(path.stem)}")
     if not found and not lacking:
-        lacking.append("benchmarks: run `varmix bench`")
+        lacking.append(f"benchmarks: run `{program()} bench`")
     return found, lacking
 
 

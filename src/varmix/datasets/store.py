@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from varmix.arrays import AnyArray
+from varmix.commands import program
 from varmix.datasets.catalogue import names, spec
 from varmix.datasets.needs import DataDamaged, DataUnavailable, optional
 from varmix.datasets.npz import Arrays, digest, read, write
@@ -174,7 +175,11 @@ def _nowhere(name: str) -> str:
         cache = f"the cache {_cache()}"
     except DataUnavailable as error:
         cache = f"the cache ({error})"
-    how = f'Call varmix.datasets.fetch("{name}"), or' if known.fetchable else "varmix cannot fetch it:"
+    how = (
+        f'`{program()} data fetch {name}` or varmix.datasets.fetch("{name}") gets it, or'
+        if known.fetchable
+        else "varmix cannot fetch it:"
+    )
     return (
         f"{_file(name)} was found neither in {VARIABLE} ({_folder() or 'not set'}) nor in {cache}. "
         f"{how} {INSTEAD}. Its origin: {known.origin}."

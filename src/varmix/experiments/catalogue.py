@@ -5,6 +5,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from varmix import datasets
+from varmix.commands import install, program
 from varmix.experiments.experiment import Experiment
 from varmix.refusal import unknown
 
@@ -31,14 +32,14 @@ class Entry:
     def lacking(self) -> str | None:
         """What keeps it from running here and how to get it, to be read after its name; None if nothing does."""
         if self.missing:
-            return f"needs {', '.join(self.missing)}: pip install 'varmix[{self.extra}]'"
+            return f"needs {', '.join(self.missing)}: {install(self.extra)}"
         try:
             if not self.data or any(map(datasets.available, self.data)) or self.generates:
                 return None
         except datasets.DataUnavailable as error:  # the user named a folder that is none
             return f"needs data: {error}"
         to_fetch = next((name for name in self.data if datasets.SETS[name].fetchable), None)
-        how = f"varmix data fetch {to_fetch}" if to_fetch else "put one into the folder that VARMIX_DATA names"
+        how = f"{program()} data fetch {to_fetch}" if to_fetch else "put one into the folder that VARMIX_DATA names"
         return f"needs data, any of {', '.join(self.data)}, and none is at hand: {how}"
 
 

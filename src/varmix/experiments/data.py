@@ -6,6 +6,7 @@ from typing import Literal
 from rich.console import Console
 
 from varmix import datasets
+from varmix.commands import program
 from varmix.refusal import Refusal, unknown
 
 
@@ -27,7 +28,7 @@ def perform(action: Literal["list", "fetch", "check"], names: Sequence[str], con
     except datasets.DataUnavailable as error:
         raise Refusal(str(error)) from None
     if not chosen:
-        console.print("No data set is at hand: varmix data fetch")
+        raise Refusal(f"No data set is at hand: {program()} data fetch")
     failed = [name for name in chosen if not _one(action, name, console)]
     return 1 if failed else 0
 

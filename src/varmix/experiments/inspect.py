@@ -23,19 +23,52 @@ def show(path: Path, console: Console) -> None:
         raise Refusal(f"There is no file {path}. Give a checkpoint written by varmix.save.") from None
     except (OSError, ValueError) as error:
         raise Refusal(f"{path} is not a checkpoint that can be read: {error}") from None
-    if "sampler" in state:  # of a replay buffer, ours or TorchRL's
-        settings, state = state.get("settings"), state["sampler"]
+    for line in lines(state):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def lines(state: Mapping[str, Any]) -> Iterator[str]:
+    """Tell of a sampler, of the one in a replay buffer, or what entries there are in a state of anything else."""
+    if _is_sampler(state.get("sampler")):  # of a replay buffer, ours or TorchRL's
+        settings = state.get("settings")
         told = "TorchRL's" if settings is None else _settings({"class": "ReplayBuffer", **settings})
-        console.print(f"A replay buffer: {told}", highlight=False)
-    console.print(f"A sampler after {state['serial']:,} draws", highlight=False)
-    for name, settings in state["settings"].items():
-        console.print(f"  {name:<12}{_settings(settings)}", highlight=False)
-    for place, family in _families(state["components"]):
-        console.print(f"  {'components' + place:<12}{_settings(family)}", highlight=False)
-    mixture = np.asarray(state["learner"]["mixture"])
-    console.print("Mixture", highlight=False)
-    for line in bars(mixture, _names(state["components"])):
-        console.print(line, highlight=False)
+        yield f"A replay buffer: {told}"
+        yield from _sampler(state["sampler"])
+    elif _is_sampler(state):
+        yield from _sampler(state)
+    else:
+        yield "A state, not of a sampler"
+        yield from _table(_entries(state))
+
+
+def _is_sampler(state: object) -> bool:
+    return isinstance(state, Mapping) and {"serial", "settings", "components", "learner"} <= state.keys()
+
+
+def _sampler(state: Mapping[str, Any]) -> Iterator[str]:
+    yield f"A sampler after {state['serial']:,} draws"
+    settings = {name: _settings(each) for name, each in state["settings"].items()}
+    families = {f"components{place}": _settings(family) for place, family in _families(state["components"])}
+    yield from _table(settings | families)
+    yield "Mixture"
+    yield from bars(np.asarray(state["learner"]["mixture"]), _names(state["components"]))
+
+
+def _entries(state: Mapping[str, Any], place: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in state.items():
+        if isinstance(value, Mapping):
+            found |= _entries(value, f"{place}{name}.")
+        elif isinstance(value, np.ndarray):
+            found[f"{place}{name}"] = f"{value.dtype} {value.shape}"
+        else:
+            found[f"{place}{name}"] = f"{value}"
+    return found
+
+
+def _table(rows: Mapping[str, str]) -> list[str]:
+    longest = max(map(len, rows), default=0)
+    return [f"  {name:<{longest}}  {said}" for name, said in rows.items()]
 
 
 def bars(mixture: np.ndarray[Any, np.dtype[np.float64]], names: Sequence[str] = ()) -> list[str]:

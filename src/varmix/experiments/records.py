@@ -114,14 +114,14 @@ def _free_name(path: Path) -> Path:
 
 
 def _parse(text: str) -> Record | None:
+    """Give the record that a text holds; None if it is damaged, whatever it was that came of it."""
     try:
         body = json.loads(text)
         checksum = body.pop("sha256")
-    except (ValueError, TypeError, KeyError, AttributeError):
+        sound = set(body) == set(FIELDS) and checksum == _checksum(body)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    if set(body) != set(FIELDS) or checksum != _checksum(body):
-        return None
-    return Record(**body)
+    return Record(**body) if sound else None
 
 
 def _canonical(value: object) -> str:

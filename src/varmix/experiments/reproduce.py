@@ -90,11 +90,11 @@ def _conclude(
     facts = _facts(request, finished, time.perf_counter() - start)
     page = _publish(request.out, found, facts, [*skipped, *lacking], measured)
     work.tell_damaged(console)
-    console.print(terminal.claims_table(found))
+    if any(each.claims for each in found):
+        console.print(terminal.claims_table(found))
     for line in work.remarks():
         terminal.say(console, line)
-    for failure in failures:
-        terminal.tell_failure(failure, console)
+    terminal.tell_failures(failures, console)
     missing = work.planned() - sum(len(finished[name]) for name in work.plans)
     if missing:
         terminal.say(console, f"{missing} runs are missing; the table is made from the others. {request.again()}")

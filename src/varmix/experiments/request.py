@@ -4,6 +4,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from varmix.commands import program
 from varmix.experiments.experiment import Mode
 
 
@@ -23,11 +24,11 @@ class Request:
     out: Path
     resume: bool
 
-    def command(self) -> str:
+    def command(self, program: str = "varmix") -> str:
         """Give the command that was called, fit to be pasted."""
-        parts = ["varmix", "reproduce", *self.experiments, f"--{self.mode}", "--jobs", str(self.jobs)]
+        parts = [program, "reproduce", *self.experiments, f"--{self.mode}", "--jobs", str(self.jobs)]
         return shlex.join([*parts, "--out", str(self.out)])
 
     def again(self) -> str:
         """Say how to go on."""
-        return f"Go on with: {self.command()} --resume"
+        return f"Go on with: {self.command(program())} --resume"

@@ -76,8 +76,10 @@ def times_sooner(
     """
     ends = [end] * len(mine) if isinstance(end, (int, float)) else end
     pairs = zip(mine, theirs, ends, strict=True)
-    ratios = [0.0 if a is None else (last if b is None else b) / a for a, b, last in pairs]
+    ratios = sorted(0.0 if a is None else (last if b is None else b) / a for a, b, last in pairs)
     center, low, high = median(ratios)
+    if ratios and ratios[(len(ratios) - 1) // 2] == 0.0:  # half of mine never happened: no mean of never and some time
+        center = 0.0
     return Interval(center, max(low, 0.0), high)
 
 

@@ -60,10 +60,15 @@ def _cells(claim: Claim) -> tuple[Text, Text, Text]:
     return said + Text(claim.paper, style="default"), measured, Text(f"{mark} {claim.verdict}", style=color)
 
 
-def tell_failure(failure: Failure, console: Console) -> None:
-    """Name a run that raised, and the file that tells how."""
-    what = ", ".join(f"{name} {value}" for name, value in failure.job.config.items())
-    say(console, f"failed: {failure.job.experiment} ({what}): {failure.message}; see {failure.path}", "red")
+def tell_failures(failures: Sequence[Failure], console: Console) -> None:
+    """Name the runs that raised, those with the same error in one line, and a file that tells how."""
+    alike: dict[tuple[str, str], list[Failure]] = {}
+    for failure in failures:
+        alike.setdefault((failure.job.experiment, failure.message), []).append(failure)
+    for (experiment, message), group in alike.items():
+        what = ", ".join(f"{name} {value}" for name, value in group[0].job.config.items())
+        runs = f"{len(group)} runs, the first" if len(group) > 1 else "the run"
+        say(console, f"failed: {experiment}, {runs} with {what}: {message}; see {group[0].path}", "red")
 
 
 def duration(seconds: float) -> str:

@@ -40,7 +40,9 @@ class Work:
     def perform(self, console: Console) -> list[Failure]:
         """Make the planned runs, then those that depend on them."""
         failures = self._perform(self.plans, console)
-        return failures + self._perform({name: self.runs(name) for name in self.plans}, console, failures)
+        # Nothing follows from a plan of which nothing came: what is announced then is but a guess.
+        known = [name for name, plan in self.plans.items() if not plan or self.records.read(name, plan)]
+        return failures + self._perform({name: self.runs(name) for name in known}, console, failures)
 
     def _perform(
         self, plans: Mapping[str, Sequence[Config]], console: Console, failures: Sequence[Failure] = ()

@@ -1,7 +1,7 @@
 """The two ways in which varmix compiles: a kernel, and a part of kernels."""
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 import numba
 
@@ -13,7 +13,7 @@ def kernel(function: F) -> F:
 
     Division by zero gives infinity, as in NumPy.  No fast-math: results must not depend on the compiler's mood.
     """
-    return cast(F, numba.njit(cache=True, error_model="numpy")(function))
+    return _compiled(function)
 
 
 def part(function: F) -> F:
@@ -22,4 +22,11 @@ def part(function: F) -> F:
     A call that is given all arrays of a matrix counts references to them, which for short rows takes longer than the
     row.  Only rows are worth it: draws, sum trees and replay buffers were no faster when compiled like this.
     """
-    return cast(F, numba.njit(cache=True, error_model="numpy", inline="always")(function))
+    return _compiled(function, inline="always")
+
+
+def _compiled(function: F, inline: Literal["never", "always"] = "never") -> F:
+    try:
+        return cast(F, numba.njit(cache=True, error_model="numpy", inline=inline)(function))
+    except RuntimeError:  # no folder can be written to: every process compiles for itself
+        return cast(F, numba.njit(error_model="numpy", inline=inline)(function))

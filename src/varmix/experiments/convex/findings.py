@@ -175,7 +175,7 @@ def _saved(table: Table) -> Claim | None:
 
 def _times(saved: Interval) -> str:
     value, low, high = ("<1" if x == 0 else f"{x:.3g}" for x in saved)
-    return f"{value} [{low}, {high}]"
+    return f"{value} [?]" if saved.low <= 0 and saved.high == math.inf else f"{value} [{low}, {high}]"
 
 
 def _proportional(table: Table) -> Claim:

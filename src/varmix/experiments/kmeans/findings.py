@@ -48,7 +48,8 @@ def _tuned(records: Sequence[Record]) -> list[str]:
 
 
 def _pictures(table: Table) -> list[Picture]:
-    said = "Error on the test part relative to batch k-means, mean over seedings and 95 % band, a panel per data set"
+    band = " and 95 % band" if any(len(table.results(name)) > 2 for name in table.sets) else ""
+    said = f"Error on the test part relative to batch k-means, mean over seedings{band}, a panel per data set"
     return [
         Picture(
             "kmeans-time",

@@ -10,6 +10,7 @@ from varmix.experiments.findings import Picture
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LEAST = 0.85  # pixels of the page to a unit of a figure
 REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
@@ -20,6 +21,8 @@ def embed(picture: Picture, prefix: str) -> str:
     _strip(root)
     _rename(root, prefix)
     root.set("role", "img")
+    # On a phone it scrolls in its frame rather than getting smaller than this: its letters have nine of these units.
+    root.set("style", f"--least: {LEAST * float(root.get('viewBox', '0 0 500 0').split()[2]):.0f}px")
     root.set("aria-label", picture.description)
     return ElementTree.tostring(root, encoding="unicode")
 

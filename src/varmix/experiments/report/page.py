@@ -75,8 +75,9 @@ def _section(found: Findings, numbers: Iterator[int]) -> str:
 
 
 def _figure(picture: Picture, name: str) -> str:
+    drawn = figures.embed(picture, f"{name}-")
     return (
-        f'<figure id="{name}"><div class="card">{figures.embed(picture, f"{name}-")}</div>'
+        f'<figure id="{name}"><div class="card" tabindex="0" role="region" aria-label="Figure">{drawn}</div>'
         f"<figcaption>{prose(picture.caption)}</figcaption></figure>"
     )
 
