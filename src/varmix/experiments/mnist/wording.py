@@ -39,5 +39,7 @@ def number(value: float) -> str:
 def settings(table: Table, tasks: Iterable[str], arms: Iterable[str]) -> str:
     """Say how many seeds are behind a number, and how steps were chosen."""
     seeds = [table.seeds(task, arm) for task in tasks for arm in arms if table.seeds(task, arm)]
+    least, most = min(seeds, default=0), max(seeds, default=0)
     step = "own best step on other seeds, by the other half of the held-out points"
-    return f"{min(seeds, default=0)} seeds, {step if table.tuned else 'one step for all'}"
+    many = f"{least} to {most}" if least < most else f"{least}"
+    return f"{many} seeds, {step if table.tuned else 'one step for all'}"
