@@ -230,8 +230,9 @@ def test_findings_can_be_made_while_runs_are_missing():
 
 def test_the_figures_show_tasks_losses_gain_and_noise():
     found = findings(images() + rare() + ended("next word", CROSS, [1.0, None]) + baselines(["next word"]))
-    curves, unequal, beside = (picture.plot() for picture in found.pictures)
-    assert [panel.get_title() for panel in curves.axes] == list(MNIST)
+    curves, held, unequal, beside = (picture.plot() for picture in found.pictures)
+    assert [panel.get_title() for panel in curves.axes] == [panel.get_title() for panel in held.axes] == list(MNIST)
+    assert (curves.axes[0].get_ylabel(), held.axes[0].get_ylabel()) == ("training loss", "held-out loss")
     assert len(unequal.axes[0].lines) == 4  # reshuffling, cross, class-balanced, and the dot of half a run
     left, middle, right = beside.axes
     assert [label.get_text() for label in left.get_yticklabels()] == [*MNIST, RARE, "next word"]

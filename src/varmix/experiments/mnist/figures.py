@@ -1,7 +1,7 @@
 """The figures: losses on the way, and gain and noise beside what came of them."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -20,19 +20,19 @@ MARKERS = "osD^"
 TICKS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0)
 
 
-def curves(table: Table) -> "Figure":
-    """Draw training loss against gradients, a panel per task."""
+def curves(table: Table, part: Literal["losses", "held"]) -> "Figure":
+    """Draw training or held-out loss against gradients, a panel per task."""
     from varmix.experiments.plots import panels
 
     tasks = [task for task in MNIST if task in table.tasks]
     columns = min(len(tasks), 4)
     drawn, places = panels(columns, -(-len(tasks) // columns), width=3.0, height=2.6)
     for panel, task in zip(places, tasks, strict=False):
-        _lines(panel, table, task, SHOWN, "losses")
+        _lines(panel, table, task, SHOWN, part)
         panel.set(title=task)
     places[0].legend(fontsize=7)
     for panel in places[::columns]:
-        panel.set(ylabel="training loss")
+        panel.set(ylabel="training loss" if part == "losses" else "held-out loss")
     return drawn
 
 

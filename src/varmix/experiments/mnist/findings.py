@@ -66,7 +66,16 @@ def _pictures(table: Table) -> list[Picture]:
                 "Loss at 5,000 training images against gradients computed, mean over seeds with its 95 % band: both "
                 "arms of reshuffling together, and the two mixtures, each at its own best step.",
                 "Panels of falling curves that lie close together.",
-                lambda: curves(table),
+                lambda: curves(table, "losses"),
+            )
+        )
+        found.append(
+            Picture(
+                "mnist-held",
+                "The same of the held-out loss, at the half of the test images that steps were not chosen by. It ends "
+                "about where reshuffling's ends, also where the training loss is lower.",
+                "Panels of falling curves that lie closer together still.",
+                lambda: curves(table, "held"),
             )
         )
     if table.runs(RARE, CROSS):
