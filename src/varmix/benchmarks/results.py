@@ -10,6 +10,7 @@ from varmix.files import replacing
 
 CHECKOUT = Path("benchmarks") / "results"
 ELSEWHERE = Path("results") / "benchmarks"
+GRID = {"regret": "Cost of the default learner over a grid of problems"}  # of an experiment, shown with the others
 
 
 def default_folder() -> Path:
@@ -57,7 +58,7 @@ def _order(path: Path) -> tuple[int, str]:
 
 
 def _title(name: str) -> str:
-    return ENTRIES[name].title if name in ENTRIES else name
+    return ENTRIES[name].title if name in ENTRIES else GRID.get(name, name)
 
 
 def _again(name: str) -> str:
