@@ -18,9 +18,9 @@ class Loop(Iterator[tuple[Any, TensorDraw]]):
     """
 
     def __init__(self, loader: DataLoader[Any], batches: MixtureBatchSampler) -> None:
-        self._fetched, self._batches = iter(loader), batches
+        self._fetched, self._batches, self._ahead = iter(loader), batches, loader.num_workers > 0
         # With workers the pass has begun already, for they fetch ahead; else it begins with its first batch.
-        self._number = batches.live if loader.num_workers else None
+        self._number = batches.live if self._ahead else None
 
     def __next__(self) -> tuple[Any, TensorDraw]:
         if self._number is not None:  # before a batch is taken: with persistent workers it is the newer loop's
@@ -42,4 +42,4 @@ class Loop(Iterator[tuple[Any, TensorDraw]]):
 
         Which of them an error leaves to come, PyTorch alone knows: one that waits too long for a worker loses none.
         """
-        return int(getattr(self._fetched, "_rcvd_idx", self._batches.given))
+        return int(self._fetched._rcvd_idx) if self._ahead else self._batches.given
