@@ -3,6 +3,8 @@
 import importlib
 from typing import Any
 
+from varmix.commands import install
+
 
 class DataUnavailable(RuntimeError):  # noqa: N818 (what is wrong is the name)
     """A data set is not at hand and could not be fetched; the message says what to do."""
@@ -21,12 +23,12 @@ def optional(module: str, what_for: str) -> Any:  # noqa: ANN401
     Traceback (most recent call last):
     ...
     varmix.datasets.needs.DataUnavailable: no_such_module is missing, which reading tea leaves needs.
-    Install it with: pip install 'varmix[data]'
+    Install it with: ...pip install ...
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
         raise DataUnavailable(
-            f"{package} is missing, which {what_for} needs. Install it with: pip install 'varmix[data]'"
+            f"{package} is missing, which {what_for} needs. Install it with: {install('data')}"
         ) from error
