@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 # Tests run side by side: threads of scikit-learn that wait for one another on busy cores take most of the time.
@@ -14,3 +15,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No deadlines: times are not asserted, and the first example compiles.  The same examples in every run.
 settings.register_profile("varmix", deadline=None, derandomize=True, database=None)
 settings.load_profile("varmix")
+
+
+@pytest.fixture
+def active(monkeypatch):
+    """Commands are told as in an environment that is active, with varmix from an index."""
+    monkeypatch.setattr("varmix.commands._found", lambda name: True)
+    monkeypatch.setattr("varmix.commands._origin", lambda: (None, False))

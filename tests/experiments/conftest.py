@@ -12,7 +12,5 @@ def nothing(monkeypatch, tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def active(monkeypatch):
-    """Commands are told as in an environment that is active, with varmix from an index."""
-    monkeypatch.setattr("varmix.commands._found", lambda name: True)
-    monkeypatch.setattr("varmix.commands._origin", lambda: (None, False))
+def commands_of_an_active_environment(active):
+    """So that tests need not know where varmix was installed from."""

@@ -14,10 +14,11 @@ from varmix import datasets
 from varmix.datasets import DataUnavailable, sources
 
 
+@pytest.mark.usefixtures("active")
 def test_without_pyarrow_nothing_is_downloaded(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("ran pip"))
-    with pytest.raises(DataUnavailable, match=r"pyarrow is missing.* pip install .*\[data\]'"):
+    with pytest.raises(DataUnavailable, match=r"pyarrow is missing.* pip install 'varmix\[data\]'"):
         sources.adult()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from varmix.commands import install
 from varmix.experiments.findings import Claim, Findings, Picture
 from varmix.experiments.kdpp.fair import Fair, fair_claims
 from varmix.experiments.kdpp.figures import evolution, fair_figure, printed_figure
@@ -65,7 +66,7 @@ OVERHEAD = "The computational overhead of exact k-DPP sampling outweighs its ben
 
 def _timed_claims(records: list[Record]) -> list[Claim]:
     if not records:
-        absent = "Not measured here: it takes full mode and PyTorch (pip install 'varmix[torch]')."
+        absent = f"Not measured here: it takes full mode and PyTorch ({install('torch')})."
         return [Claim(f"{OVERHEAD}.", absent, "too few runs", "0 runs")]
     claims = []
     for means in MEANS:

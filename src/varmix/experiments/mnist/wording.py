@@ -37,7 +37,15 @@ def number(value: float) -> str:
 
 
 def settings(table: Table, tasks: Iterable[str], arms: Iterable[str]) -> str:
-    """Say how many seeds are behind a number, and how steps were chosen."""
+    """Say how many seeds are behind a number, and how steps were chosen.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> table = SimpleNamespace(seeds=lambda task, arm: {"a": 16, "b": 32}[task], tuned=False)
+    >>> settings(table, ["a", "b"], ["x"]), settings(table, ["b"], ["x"])
+    ('16 to 32 seeds, one step for all', '32 seeds, one step for all')
+    """
     seeds = [table.seeds(task, arm) for task in tasks for arm in arms if table.seeds(task, arm)]
     least, most = min(seeds, default=0), max(seeds, default=0)
     step = "own best step on other seeds, by the other half of the held-out points"
