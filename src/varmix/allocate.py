@@ -8,11 +8,12 @@ Under `stratified` and `systematic` the slots of a batch are ordered by lane and
 mixture: take means over whole batches.
 """
 
+from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 
-from varmix.arrays import FloatArray, IntArray
+from varmix.arrays import FloatArray, IntArray, as_count
 from varmix.kernels import allocate as kernels
 from varmix.uniforms import Uniforms
 
@@ -164,6 +165,50 @@ class Carried:
 
     def __repr__(self) -> str:
         return "carried"
+
+
+@final
+@dataclass(frozen=True)
+class Shuffled:
+    """Lanes in the order of a shuffled pass: with shares like the groups' sizes, plain reshuffling in law.
+
+    A lane is drawn by chance, in proportion to what it is owed until the end of a pass of `period` slots, as cards are
+    dealt from a deck.  So counts over a pass are those of `carried`, up to rounding, but a batch has as many points of a
+    group as chance gives it, and with fixed shares every slot follows them on its own.
+
+    Parameters
+    ----------
+    period
+        Slots in a pass: the number of points, so that with nothing to gain every point comes once a pass.
+
+    Examples
+    --------
+    >>> allocation, shares = Shuffled(period=6), np.array([0.5, 0.5])
+    >>> lanes, state = allocation.assign(allocation.init(2), shares, 6, Uniforms(0))
+    >>> np.bincount(lanes).tolist(), state.tolist()
+    ([3, 3], [0.0, 0.0, 0.0])
+    """
+
+    period: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "period", as_count(self.period, "period"))
+
+    def init(self, lanes: int) -> FloatArray:
+        """Give every lane a credit of zero, at the beginning of a pass."""
+        return np.zeros(lanes + 1)
+
+    def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
+        """Deal a lane to every slot."""
+        lanes, state = np.empty(m, np.int64), state.copy()
+        kernels.shuffled(shares, self.period, uniforms.take(m), state, lanes)
+        return lanes, state
+
+    def assign_batches(
+        self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
+    ) -> tuple[IntArray, FloatArray]:
+        """A pass does not know of batches."""
+        return self.assign(state, shares, m * batches, uniforms)
 
 
 independent = Independent()

@@ -10,7 +10,7 @@ import varmix
 from families import FAMILIES, LEARNERS, RESHUFFLED
 from helpers import nameless
 from varmix import BarrierNewton, Fixed, Sampler
-from varmix.allocate import carried, independent, shared, stratified, systematic
+from varmix.allocate import Shuffled, carried, independent, shared, stratified, systematic
 from varmix.testing import all_atoms, same
 
 ALL = FAMILIES | RESHUFFLED
@@ -61,7 +61,7 @@ def test_saved_and_loaded_samplers_go_on_bit_for_bit_for_every_learner(name, tmp
     _same_after_loading(lambda: Sampler(family(), LEARNERS[name](), rng=3), tmp_path / "sampler.varmix")
 
 
-@pytest.mark.parametrize("allocate", [independent, stratified, systematic, shared, carried], ids=repr)
+@pytest.mark.parametrize("allocate", [independent, stratified, systematic, shared, carried, Shuffled(7)], ids=repr)
 def test_saved_and_loaded_samplers_go_on_bit_for_bit_for_every_allocation(allocate, tmp_path):
     make = RESHUFFLED["reshuffled"]
     _same_after_loading(lambda: Sampler(make(), BarrierNewton(), rng=3, allocate=allocate), tmp_path / "sampler.varmix")

@@ -13,6 +13,7 @@ from varmix.experiments.mnist.tasks import (
     BALANCED,
     BASELINES,
     CROSS,
+    EVEN,
     LABELS,
     LARGER,
     MIXTURES,
@@ -113,10 +114,46 @@ def test_no_mixture_may_be_worse_by_more_than_a_tenth(records, expected):
 
 def test_what_is_worse_for_sure_is_named():
     said = claim(images(1.0, other=1.2), "not worse than reshuffling").measured
-    assert f"worse for sure: {LABELS} ({SGD})" in said
+    assert f"worse for sure, all of them looked at together: {LABELS} ({SGD}); lower bounds above one" in said
+    assert f"chance alone makes 0.4: {LABELS} ({SGD})." in said
     assert said.startswith("15 of 16 upper bounds are (of reshuffling beside itself,")
     assert "8 of 8)" in said
     assert f"Geometric mean over tasks: {LABELS} 1.0" in said
+
+
+def test_one_of_many_that_seems_worse_by_chance_is_named_and_no_verdict():
+    """A lower bound above one by a hair: of 16, one arm in three experiments with nothing in them has that."""
+    records = images(1.0, other=1.042)
+    said = claim(records, "not worse than reshuffling")
+    assert Table(records).relative(SGD, LABELS, "test").low > 1
+    assert f"together: none; lower bounds above one, each for itself, of which chance alone makes 0.4: {LABELS}" in (
+        said.measured
+    )
+    assert said.verdict == "holds"
+
+
+@pytest.mark.parametrize(
+    ("larger", "pays", "gain", "expected"),
+    [(1.0, 0.7, 2.0, "holds"), (0.6, 0.7, 2.0, "holds in part"), (0.6, 0.7, 1.1, "holds"), (1.0, 1.0, 2.0, "holds in part")],
+)
+def test_gain_and_larger_batches_foretell_ties_and_what_pays(larger, pays, gain, expected):
+    records = images(gain=gain) + [r for r in rare() if r.config["arm"] != LARGER]
+    records += [r for name in MNIST for r in ended(name, LARGER, around(larger, seed=4))]
+    records += ended(RARE, LARGER, around(pays, seed=5))
+    found = claim(records, "Gain and larger batches")
+    assert found.verdict == expected
+    table = Table(records)
+    assert table.expected(RARE, CROSS) == pytest.approx(pays ** (math.log(5) / math.log(4)), rel=0.03)
+    assert table.expected("next word", CROSS) is None
+    assert verdict([r for r in records if r.config["task"] != RARE], "Gain and larger batches") == "too few runs"
+
+
+def test_even_batches_stand_beside_reshuffling_and_beside_the_same_mixture():
+    task = "CNN, balanced, SGD"
+    found = claim(images(2.0) + ended(task, EVEN, around(3.0, seed=4)), "same number of every class")
+    assert re.search(r"CNN, balanced, SGD: held-out (2\.9|3|3\.0)", found.measured)
+    assert re.search(r"dealt by chance, held-out 1\.5", found.measured)
+    assert found.verdict == "measured"
 
 
 def test_it_is_said_what_comes_of_the_meters_advice():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from varmix.kernels.allocate import carried, independent, invert, spread, spread_batches
+from varmix.kernels.allocate import carried, independent, invert, shuffled, spread, spread_batches
 
 LAST = 1.0 - 2.0**-53  # the largest uniform there is
 
@@ -81,6 +81,10 @@ def test_lanes_without_a_share_are_never_served(sizes, uniforms):
     served.append(assigned(spread, shares, u[:1], 5))
     credit, lanes = np.zeros(len(shares)), np.empty(50, dtype=np.int64)
     carried(shares, credit, lanes)
+    served.append(lanes)
+    state, lanes = np.zeros(len(shares) + 1), np.empty(len(u), dtype=np.int64)
+    state[:-1] = 3.0  # owed before they lost their shares
+    shuffled(shares, 7, u, state, lanes)
     assert (shares[np.concatenate([*served, lanes])] > 0.0).all()
 
 
@@ -150,3 +154,84 @@ def test_carried_serves_every_group_its_size_in_one_pass(sizes):
     for part in np.split(lanes, 3):
         np.testing.assert_array_equal(np.bincount(part, minlength=len(sizes)), sizes)
     assert np.abs(credit).max() < 1e-9
+
+
+def deal(shares, period, uniforms, batch=None):
+    state, lanes = np.zeros(len(shares) + 1), np.empty(len(uniforms), dtype=np.int64)
+    places = np.arange(len(uniforms))
+    for part in np.split(places, range(batch, len(places), batch)) if batch else [places]:
+        here = np.empty(len(part), dtype=np.int64)
+        shuffled(shares, period, uniforms[part], state, here)
+        lanes[part] = here
+    return lanes, state
+
+
+def test_shuffled_deals_from_an_urn():
+    """Against an urn of numbered cards: with whole counts, a lane has as many chances as cards that are left."""
+    rng = np.random.default_rng(0)
+    for sizes in ([1], [2, 3], [5, 0, 1, 14]):
+        n, uniforms = sum(sizes), rng.random(3 * sum(sizes))
+        expected, left = [], np.array(sizes)
+        for u in uniforms:
+            if not left.any():
+                left = np.array(sizes)
+            lane = naive(left / left.sum(), u)
+            left[lane] -= 1
+            expected.append(lane)
+        lanes, state = deal(np.array(sizes) / n, n, uniforms)
+        np.testing.assert_array_equal(lanes, expected)
+        np.testing.assert_allclose(state, 0.0, atol=1e-9)
+
+
+def test_shuffled_does_not_notice_where_batches_end():
+    rng = np.random.default_rng(1)
+    shares, uniforms = random_shares(rng, 9), rng.random(1000)
+    np.testing.assert_array_equal(deal(shares, 300, uniforms)[0], deal(shares, 300, uniforms, batch=7)[0])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(0, 2**32))
+def test_shuffled_serves_every_group_its_size_in_one_pass(sizes, seed):
+    n = sum(sizes)
+    lanes, _ = deal(np.array(sizes) / n, n, np.random.default_rng(seed).random(3 * n))
+    for part in np.split(lanes, 3):
+        np.testing.assert_array_equal(np.bincount(part, minlength=len(sizes)), sizes)
+
+
+@pytest.mark.parametrize("k", [2, 3, 10, 100])
+def test_shuffled_counts_keep_to_their_shares_pass_after_pass(k):
+    """Up to what rounding leaves: a lane that is owed a part of a slot may be served a whole one."""
+    rng = np.random.default_rng(k)
+
+    def furthest(lanes, shares):
+        counts = np.cumsum([np.bincount(part, minlength=k) for part in np.split(lanes, 20)], axis=0)
+        return np.abs(counts - np.arange(1, 21)[:, None] * 1000 * shares).max()
+
+    for concentration in (0.1, 1.0, 10.0):
+        shares, uniforms = rng.dirichlet(np.full(k, concentration)), rng.random(20_000)
+        assert furthest(deal(shares, 1000, uniforms)[0], shares) < 10.0
+    assert furthest(assigned(independent, shares, uniforms, 20_000), shares) > 20.0  # the control: by chance alone
+
+
+def test_shuffled_credits_are_paid_back_when_shares_have_moved():
+    """What a lane was served too much or too little in half a pass at other shares, it is not at the end of the pass."""
+    rng = np.random.default_rng(0)
+    state, lanes = np.zeros(4), np.empty(500, dtype=np.int64)
+    served = np.zeros(3)
+    for shares in ([0.8, 0.1, 0.1], [0.1, 0.1, 0.8]):
+        shuffled(np.array(shares), 1000, rng.random(500), state, lanes)
+        served += np.bincount(lanes, minlength=3)
+    np.testing.assert_allclose(served, [450, 100, 450], atol=2.0)
+    assert np.abs(state[:3]).max() < 2.0
+    assert state[3] == 0.0
+
+
+@pytest.mark.parametrize("slot", [0, 4, 9])
+def test_every_slot_of_a_pass_follows_the_shares_on_its_own(slot):
+    """Unlike carried slots, of which each is the same every time."""
+    rng = np.random.default_rng(slot)
+    shares, counts = np.array([0.5, 0.3, 0.2]), np.zeros(3)
+    for _ in range(4000):
+        counts[deal(shares, 10, rng.random(10))[0][slot]] += 1
+    error = np.sqrt(4000 * shares * (1 - shares))
+    assert (np.abs(counts - 4000 * shares) < 4.5 * error).all()

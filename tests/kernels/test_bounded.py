@@ -17,6 +17,7 @@ def _compiled():
     test_lanes_exist_for_any_shares_and_uniforms(allocate.independent, 0.5)
     test_lanes_exist_for_any_shares_and_uniforms(allocate.spread, 0.5)
     test_carried_lanes_exist_for_any_shares_and_credit(0.5)
+    test_shuffled_lanes_exist_for_any_shares_uniforms_and_credit(0.5)
     test_atoms_exist_for_any_uniforms(0.5)
     test_costs_and_factors_of_anything_end(1.0)
 
@@ -54,6 +55,17 @@ def test_carried_lanes_exist_for_any_shares_and_credit(bad):
             lanes = np.full(6, -1)
             allocate.carried(shares, credit, lanes)
             assert ((lanes >= 0) & (lanes < 3)).all()
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_shuffled_lanes_exist_for_any_shares_uniforms_and_credit(bad):
+    uniforms = np.linspace(0, 0.99, 6)
+    for shares in [np.array([0.2, 0.0, 0.8]), *_spoilt([0.2, 0.0, 0.8], bad)]:
+        for state in [np.zeros(4), *_spoilt([0.0, 0.0, 0.0, 0.0], bad)]:
+            for u in [uniforms, *_spoilt(uniforms, bad)]:
+                lanes = np.full(6, -1)
+                allocate.shuffled(shares, 10, u, state.copy(), lanes)
+                assert ((lanes >= 0) & (lanes < 3)).all()
 
 
 @pytest.mark.parametrize("bad", BAD)

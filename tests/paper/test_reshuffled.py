@@ -8,6 +8,7 @@ import pytest
 
 import varmix
 from varmix import Fixed, Groups
+from varmix.allocate import Shuffled
 
 SIZES = np.array([5, 20, 75])
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(3), SIZES))
@@ -15,9 +16,9 @@ N = len(LABELS)
 SHARES = SIZES / N
 
 
-def reshuffled(mixture=None, labels=LABELS, rng=0):
+def reshuffled(mixture=None, labels=LABELS, rng=0, allocate=None):
     learner = None if mixture is None else Fixed(mixture)
-    return varmix.vrm(Groups(labels, replacement=False), learner=learner, rng=rng)
+    return varmix.vrm(Groups(labels, replacement=False), learner=learner, allocate=allocate, rng=rng)
 
 
 def drawn(sampler, count, m):
@@ -59,8 +60,9 @@ def test_counts_stay_within_two_of_their_shares(mixture, m):
 
 
 @pytest.mark.parametrize("m", [1, 10, 50])
-def test_every_point_comes_exactly_once_per_pass_under_the_uniform_mixture(m):
-    atoms = drawn(reshuffled([0.0, 0.0, 0.0, 1.0]), 3 * N, m).reshape(3, N)
+@pytest.mark.parametrize("allocate", [None, Shuffled(N)], ids=repr)
+def test_every_point_comes_exactly_once_per_pass_under_the_uniform_mixture(m, allocate):
+    atoms = drawn(reshuffled([0.0, 0.0, 0.0, 1.0], allocate=allocate), 3 * N, m).reshape(3, N)
     np.testing.assert_array_equal(np.sort(atoms), np.tile(np.arange(N), (3, 1)))
 
 
@@ -110,6 +112,21 @@ def test_single_draws_are_not_unbiased():
     """The status of reshuffling itself: which group serves the first slot is no matter of chance."""
     firsts = [reshuffled([0.25, 0.3, 0.25, 0.2], rng=seed).draw(1).indices[0] for seed in range(20)]
     assert set(LABELS[firsts]) == {2}
+
+
+def test_single_draws_are_nearly_unbiased_where_groups_are_dealt_by_chance():
+    """Every slot of a pass follows the shares on its own; carried slots are off by three times as much and more."""
+    h, mixture, seeds = values(), [0.25, 0.3, 0.25, 0.2], 1500
+
+    def bias(allocate):
+        draws = [reshuffled(mixture, rng=seed, allocate=allocate).draw(N) for seed in range(seeds)]
+        means = np.mean([draw.weights * h[draw.indices] for draw in draws], axis=0)
+        return np.sqrt(np.mean((means / h.mean() - 1) ** 2))
+
+    draw = reshuffled(mixture).draw(N)
+    chance = np.std(draw.weights * h[draw.indices]) / h.mean() / np.sqrt(seeds)
+    assert bias(Shuffled(N)) < 1.3 * chance
+    assert bias(None) > 3 * chance
 
 
 def test_the_bias_of_single_batches_falls_with_their_size():

@@ -9,8 +9,10 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, TensorD
 
 import varmix
 from loading import LABELS, Numbers, follow, losses
+from varmix.allocate import Shuffled, carried, stratified
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler, TensorDraw
 from varmix.torch.collate import Samples, Slots
+from varmix.torch.source import is_reshuffled
 
 
 def make(**options):
@@ -113,7 +115,7 @@ def test_components_may_be_given_in_several_ways(kind):
     family = varmix.Groups(LABELS, replacement=False)
     given = {"list": LABELS.tolist(), "tensor": torch.tensor(LABELS), "family": family}
     if kind == "sampler":
-        loader = AdaptiveLoader(Numbers(), varmix.vrm(family, rng=0), 8)
+        loader = AdaptiveLoader(Numbers(), varmix.vrm(family, allocate=Shuffled(100), rng=0), 8)
     else:
         loader = AdaptiveLoader(Numbers(), given[kind], 8, rng=0)
     assert follow(loader) == follow(make())
@@ -129,6 +131,35 @@ def test_one_group_is_plain_reshuffling(passes):
         assert sorted(i for batch, _, _ in one for i in batch) == list(range(100))
         assert {w for _, weights, _ in one for w in weights} == {1.0}
     assert len({str(one) for one in seen}) == passes  # another order in every pass
+
+
+@pytest.mark.parametrize("allocate", [None, carried], ids=repr)
+def test_groups_with_nothing_to_gain_give_every_point_once_a_pass(allocate):
+    """As plain shuffling does; its batches hold as many of a group as chance gives them, carried ones what is due."""
+    nothing = varmix.Fixed([0.0, 0.0, 0.0, 1.0])
+    loader = AdaptiveLoader(Numbers(), LABELS, 10, learner=nothing, allocate=allocate, rng=0)
+    counts = set()
+    for _ in range(3):
+        seen = [(batch.tolist(), draw.weights.tolist()) for batch, draw in loader]
+        assert sorted(i for batch, _ in seen for i in batch) == list(range(100))
+        assert {w for _, weights in seen for w in weights} == {1.0}
+        counts |= {tuple(np.bincount(LABELS[batch], minlength=3)) for batch, _ in seen}
+    assert (counts == {(6, 3, 1)}) == (allocate is carried)
+
+
+@pytest.mark.parametrize(
+    ("family", "allocate", "expected"),
+    [
+        (LABELS, None, Shuffled(100)),
+        (varmix.Groups(LABELS, replacement=False), None, Shuffled(100)),
+        (varmix.Groups(LABELS), None, stratified),
+        (LABELS, carried, carried),
+    ],
+)
+def test_groups_without_replacement_are_dealt_out_as_by_shuffling(family, allocate, expected):
+    loader = AdaptiveLoader(Numbers(), family, 8, allocate=allocate)
+    assert loader.sampler.allocate == expected
+    assert is_reshuffled(loader.sampler) == (expected is not stratified)
 
 
 def test_a_mixture_that_learns_nothing_gives_every_point_once():
@@ -336,6 +367,7 @@ class NoLength(torch.utils.data.Dataset):
         (lambda: AdaptiveLoader(Numbers(), "labels", 8), TypeError, "labels of the points"),
         (lambda: AdaptiveLoader(Numbers(), RandomSampler(range(100)), 8), TypeError, "use_distributed_sampler=False"),
         (lambda: AdaptiveLoader(Numbers(), varmix.uniform(100), 8, rng=0), TypeError, "not both"),
+        (lambda: AdaptiveLoader(Numbers(), varmix.uniform(100), 8, allocate=carried), TypeError, "not both"),
         (lambda: AdaptiveLoader(Numbers(), varmix.Uniform(varmix.Subsets(100, 3)), 8), TypeError, "points"),
         (lambda: AdaptiveLoader(Numbers(), LABELS, 0), ValueError, "batch_size"),
         (lambda: AdaptiveLoader(Numbers(), LABELS, 128, drop_last=True), ValueError, "fewer than one batch"),

@@ -3,6 +3,8 @@
 Fixed seeds; z < 3.9 is a chi-square test at about 1e-4.  Wrong samplers must fail the same test.
 """
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ import varmix
 from families import FAMILIES, TARGET, N, probabilities
 from helpers import random_mixture, target_of
 from varmix import Dense, Fixed, Groups, Sampler, with_uniform
-from varmix.allocate import independent, shared, stratified, systematic
+from varmix.allocate import Shuffled, carried, independent, shared, stratified, systematic
 from varmix.components import Family
 from varmix.testing import all_atoms, chi_square_z, count_atoms
 
@@ -50,6 +52,22 @@ def test_draws_follow_density_times_target_under_every_allocation(name, allocate
     w = random_mixture(np.random.default_rng(1), family.k, 0.1)
     for m, batches in ((1, 10_000), (16, 3000)):
         assert z_of_draws(family, w, allocate=allocate, m=m, batches=batches) < LIMIT
+
+
+def z_of_orders(allocate):
+    """Give how far the orders of a first pass over 2 + 3 points are from all orders being as likely."""
+    orders = {order: number for number, order in enumerate(permutations(range(5)))}
+    counts = np.zeros(len(orders), dtype=np.int64)
+    for seed in range(6000):
+        groups = Groups([0, 1, 0, 1, 1], replacement=False)
+        sampler = varmix.vrm(groups, learner=Fixed([0.0, 0.0, 1.0]), allocate=allocate, rng=seed)
+        counts[orders[tuple(sampler.draw(5).indices.tolist())]] += 1
+    return chi_square_z(counts, np.full(len(orders), 1 / len(orders)))
+
+
+def test_shuffled_groups_with_nothing_to_gain_are_plain_reshuffling_in_law():
+    assert z_of_orders(Shuffled(5)) < LIMIT
+    assert z_of_orders(carried) > 10 * LIMIT  # the control: even batches leave most orders out
 
 
 def test_first_draws_of_shared_batches_follow_density_times_target():

@@ -274,6 +274,7 @@ REFUSED = {
     "a negative step": (lambda: literature.mirror_descent(3, step=-1.0), ValueError, "above zero"),
     "pressure below one": (lambda: literature.batch_selection(3, pressure=0.9), ValueError, "at least 1, got 0.9"),
     "pressure in words": (lambda: literature.batch_selection(3, pressure="high"), TypeError, "a number"),
+    "a pass of no slots": (lambda: varmix.allocate.Shuffled(0), ValueError, "period must be"),
     "a period of zero": (lambda: literature.batch_selection(3, period=0), ValueError, "at least 1"),
     "negative scores": (lambda: varmix.importance([-1.0, 2.0]), ValueError, "non-negative"),
     "scores of zero": (lambda: varmix.importance([0.0, 0.0]), ValueError, "not all zero"),

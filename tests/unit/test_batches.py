@@ -6,7 +6,7 @@ import pytest
 import varmix
 from helpers import Constant
 from varmix import Dense, Fixed, Groups, Sampler, with_uniform
-from varmix.allocate import assign_batches, carried, independent, shared, stratified, systematic
+from varmix.allocate import Shuffled, assign_batches, carried, independent, shared, stratified, systematic
 from varmix.testing import same
 from varmix.uniforms import Uniforms
 
@@ -83,8 +83,9 @@ def test_one_batch_is_a_plain_draw_to_the_last_bit(rest):
 
 
 @pytest.mark.parametrize(("m", "batches"), [(1, 40), (7, 9), (100, 3)])
-def test_carried_batches_are_consecutive_draws_without_updates(m, batches):
-    one, many = (varmix.vrm(Groups(LABELS, replacement=False), rng=3) for _ in range(2))
+@pytest.mark.parametrize("allocate", [carried, Shuffled(100)], ids=repr)
+def test_batches_without_replacement_are_consecutive_draws_without_updates(m, batches, allocate):
+    one, many = (varmix.vrm(Groups(LABELS, replacement=False), rng=3, allocate=allocate) for _ in range(2))
     for sampler in (one, many):
         for _ in range(5):
             sampler.update(sampler.draw(8), np.arange(8.0))
@@ -95,7 +96,7 @@ def test_carried_batches_are_consecutive_draws_without_updates(m, batches):
     assert same(one.state_dict()["allocation"], many.state_dict()["allocation"])
 
 
-@pytest.mark.parametrize("allocation", [*STATELESS, carried, Theirs()], ids=repr)
+@pytest.mark.parametrize("allocation", [*STATELESS, carried, Shuffled(10), Theirs()], ids=repr)
 def test_a_receipt_of_several_batches_is_one_round_of_feedback(allocation):
     sampler = Sampler(with_uniform(Groups(LABELS)), varmix.BarrierNewton(), rng=0, allocate=allocation)
     draw = sampler.draw(4, batches=6)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import beta, binom, spearmanr
+from scipy.stats import beta, binom, norm, spearmanr
 from scipy.stats import t as student
 
 from varmix.arrays import FloatArray
@@ -111,6 +111,21 @@ def ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
         return Interval(_exp(center), 0.0, math.inf)
     half = _welch(a, b)
     return Interval(_exp(center), _exp(center - half), _exp(center + half))
+
+
+def sure(interval: Interval, count: int) -> Interval:
+    """Widen the interval of a ratio, so that `count` of them hold together (Bonferroni; the normal law's quantiles).
+
+    Examples
+    --------
+    >>> str(sure(Interval(1.2, 1.0, 1.44), 16)), sure(Interval(2.0, 0.0, math.inf), 16).low
+    ('1.2 [0.912, 1.58]', 0.0)
+    """
+    if not (interval.low > 0 and math.isfinite(interval.high)):
+        return interval
+    wider = float(norm.isf((1 - CONFIDENCE) / 2 / count) / norm.isf((1 - CONFIDENCE) / 2))
+    center, low, high = map(math.log, interval)
+    return Interval(interval.value, _exp(center - wider * (center - low)), _exp(center + wider * (high - center)))
 
 
 def difference(mine: Sequence[float], theirs: Sequence[float]) -> Interval:

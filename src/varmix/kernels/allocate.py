@@ -63,3 +63,32 @@ def carried(shares: FloatArray, credit: FloatArray, lanes: IntArray) -> None:
         richest = max(richest, 0)
         credit[richest] -= 1.0
         lanes[r] = richest
+
+
+@kernel
+def shuffled(shares: FloatArray, period: int, uniforms: FloatArray, state: FloatArray, lanes: IntArray) -> None:
+    """Every slot by chance, in proportion to what lanes are owed until the end of a pass of `period` slots.
+
+    `state` holds the credits, what every lane is owed of the slots so far, and then the number of slots of the pass so
+    far.  With r slots to go, a lane is owed its credit and r times its share: with shares that do not change that is an
+    urn, from which a pass is dealt without replacement.
+    """
+    k = shares.shape[0]
+    for r in range(lanes.shape[0]):
+        left = max(period - state[k], 1.0)
+        total = 0.0
+        for j in range(k):
+            if shares[j] > 0.0:
+                total += max(shares[j] + state[j] / left, 0.0)
+        rest = uniforms[r] * total
+        chosen = -1
+        for j in range(k):
+            owed = shares[j] + state[j] / left if shares[j] > 0.0 else 0.0
+            if owed > 0.0 and (chosen < 0 or rest >= 0.0):
+                chosen = j  # rounding may leave some of it: the last lane that is owed anything takes it
+                rest -= owed
+            state[j] += shares[j]
+        chosen = max(chosen, 0)
+        state[chosen] -= 1.0
+        lanes[r] = chosen
+        state[k] = state[k] + 1.0 if left > 1.0 else 0.0

@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import Dataset
 from torch.utils.data import Sampler as TorchSampler
 
+from varmix.allocate import Allocation
 from varmix.arrays import FloatArray, State, as_count, require
 from varmix.components import Groups
 from varmix.draw import Draw
@@ -45,6 +46,9 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         How the mixture adapts; `varmix.BarrierNewton` unless told.
     gamma
         Least share of the uniform component, 0.1 unless told.
+    allocate
+        How the slots of a batch are given to groups: for groups without replacement as plain shuffling does,
+        `varmix.allocate.Shuffled`, unless told; `varmix.allocate.carried` makes every batch hold the same of each.
     rng
         Seed, generator or None.  Processes that share a mixture all take that of the first.
     steps
@@ -88,6 +92,7 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         *,
         learner: Learner[Any] | None = None,
         gamma: float | None = None,
+        allocate: Allocation | None = None,
         rng: int | np.random.Generator | None = None,
         steps: int | None = None,
         drop_last: bool = False,
@@ -106,7 +111,7 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
             seed = processes.seed(rng)  # on all of them, whatever their components
             if not isinstance(components, Sampler):
                 rng = np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
-        self.sampler = as_sampler(components, learner=learner, gamma=gamma, rng=rng)
+        self.sampler = as_sampler(components, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
         self.layout = layout_of(layout, processes, self.sampler.components.space.n)
         self.meter = GainMeter(reshuffled=is_reshuffled(self.sampler))
         slots = self.batch_size // self.layout.world

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
+from varmix.allocate import Allocation
 from varmix.arrays import FloatArray, State
 from varmix.learners import Learner
 from varmix.meter import GainMeter
@@ -47,6 +48,9 @@ class AdaptiveLoader:
     gamma
         Least share of the uniform component, 0.1 unless told: no weight exceeds `1 / gamma` (times the scale of a
         shard).
+    allocate
+        How the slots of a batch are given to groups: for groups without replacement as plain shuffling does,
+        `varmix.allocate.Shuffled`, unless told; `varmix.allocate.carried` makes every batch hold the same of each.
     rng
         Seed, generator or None.
     steps
@@ -91,6 +95,7 @@ class AdaptiveLoader:
         *,
         learner: Learner[Any] | None = None,
         gamma: float | None = None,
+        allocate: Allocation | None = None,
         rng: int | np.random.Generator | None = None,
         steps: int | None = None,
         drop_last: bool = False,
@@ -116,6 +121,7 @@ class AdaptiveLoader:
             batch_size,
             learner=learner,
             gamma=gamma,
+            allocate=allocate,
             rng=rng,
             steps=steps,
             drop_last=drop_last,

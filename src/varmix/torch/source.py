@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from torch.utils.data import Dataset, IterableDataset
 from torch.utils.data import Sampler as TorchSampler
 
-from varmix.allocate import Carried
+from varmix.allocate import Allocation, Carried, Shuffled
 from varmix.components import Components, Groups
 from varmix.learners import Learner
 from varmix.presets import vrm
@@ -26,22 +26,31 @@ def as_sampler(
     *,
     learner: Learner[Any] | None = None,
     gamma: float | None = None,
+    allocate: Allocation | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> Sampler:
     """Give a sampler of points: labels mean groups without replacement, and a family gets the uniform law behind it.
 
+    Groups without replacement are dealt out as by plain shuffling (docs/decisions/0011): batches that hold the same
+    number of every class are no gain for networks, and for some a small loss.
+
     Examples
     --------
-    >>> as_sampler(["cat", "dog", "dog"], rng=0).components.replacement
-    False
+    >>> sampler = as_sampler(["cat", "dog", "dog"], rng=0)
+    >>> sampler.components.replacement, sampler.allocate
+    (False, Shuffled(period=3))
     """
     if isinstance(source, Sampler):
-        if learner is not None or gamma is not None or rng is not None:
-            raise TypeError("A Sampler has its learner, gamma and rng already: give these, or a sampler, not both.")
+        if any(part is not None for part in (learner, gamma, allocate, rng)):
+            raise TypeError(
+                "A Sampler has its learner, gamma, allocate and rng already: give these, or a sampler, not both."
+            )
         sampler = source
     else:
         family = source if _is_family(source) else _groups(source)
-        sampler = vrm(family, learner=learner, gamma=gamma, rng=rng)  # type: ignore[arg-type]
+        if allocate is None and isinstance(family, Groups) and not family.replacement:
+            allocate = Shuffled(family.space.n)
+        sampler = vrm(family, learner=learner, gamma=gamma, allocate=allocate, rng=rng)  # type: ignore[arg-type]
     space = sampler.components.space
     if not isinstance(space, Points) or isinstance(space, Window):  # whose numbers run away from those of a dataset
         raise TypeError(f"Batches of a loader are made of points, and {sampler.components!r} draws {space}.")
@@ -71,7 +80,8 @@ def _groups(labels: Any) -> Groups:  # noqa: ANN401
 def is_reshuffled(sampler: Sampler) -> bool:
     """Whether draws are reshuffled, which the meter wants to know."""
     components = sampler.components
-    return isinstance(components, Groups) and not components.replacement and isinstance(sampler.allocate, Carried)
+    groups = isinstance(components, Groups) and not components.replacement
+    return groups and isinstance(sampler.allocate, (Carried, Shuffled))
 
 
 def check_dataset(dataset: Dataset[Any], n: int) -> None:

@@ -6,17 +6,17 @@ from functools import lru_cache
 
 import numpy as np
 
+from varmix.allocate import Allocation, carried
 from varmix.arrays import FloatArray, IntArray
 from varmix.components import Groups
 from varmix.draw import Draw
 from varmix.estimators.auto import auto_labels
 from varmix.experiments.mnist.data import split
 from varmix.experiments.mnist.samples import Split
-from varmix.experiments.mnist.tasks import AGAIN, BALANCED, CROSS, LABELS, LARGER, RESHUFFLING, STATIC, TASKS
-from varmix.presets import importance, uniform, vrm
+from varmix.experiments.mnist.tasks import AGAIN, BALANCED, CROSS, EVEN, LABELS, LARGE, LARGER, RESHUFFLING, STATIC, TASKS
+from varmix.presets import importance, uniform
 from varmix.sampler import Sampler
-
-LARGE = 4  # times the batch, for as many steps
+from varmix.torch.source import as_sampler
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,15 @@ def _reshuffling(data: Split, task: str, seed: int, times: int = 1) -> Arm:
     return Arm(sampler, (lambda draw: draw.weights) if costs is None else lambda draw: costs[draw.indices], times)
 
 
-def _labels(data: Split, task: str, seed: int) -> Arm:
+def _labels(data: Split, task: str, seed: int, allocate: Allocation | None = None) -> Arm:
+    """Give what a loader makes of labels; with carried slots every batch holds the same of each of them."""
     groups = Groups(data.groups, replacement=False, target=data.costs)
-    return Arm(vrm(groups, rng=seed), lambda draw: draw.weights, adapts=True)
+    return Arm(as_sampler(groups, allocate=allocate, rng=seed), lambda draw: draw.weights, adapts=True)
 
 
 def _cross(data: Split, task: str, seed: int) -> Arm:
     groups = Groups(fine(task), replacement=False, target=data.costs, refresh="cross")
-    return Arm(vrm(groups, rng=seed), lambda draw: draw.weights, adapts=True)
+    return Arm(as_sampler(groups, rng=seed), lambda draw: draw.weights, adapts=True)
 
 
 @lru_cache(maxsize=2)
@@ -101,6 +102,7 @@ ARMS: dict[str, Callable[[Split, str, int], Arm]] = {
     AGAIN: _reshuffling,
     LARGER: lambda data, task, seed: _reshuffling(data, task, seed, LARGE),
     LABELS: _labels,
+    EVEN: lambda data, task, seed: _labels(data, task, seed, carried),
     CROSS: _cross,
     BALANCED: _balanced,
     STATIC: _static,

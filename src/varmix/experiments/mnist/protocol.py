@@ -7,6 +7,7 @@ from varmix.experiments.mnist.tasks import AGAIN, CROSS, LARGER, RESHUFFLING, TA
 from varmix.experiments.records import Config, Record, Result
 
 FIRST = 900  # of the seeds that steps are chosen on
+REPORTED = 100  # first of those that are reported: smaller ones were looked at before the arms were what they are now
 COARSE = (-1.0, 0.0, 1.0)  # steps to begin with, as powers of two of the task's own
 FARTHEST = 6.0
 QUICK_TASKS, QUICK_ARMS, QUICK_EPOCHS, QUICK_SEEDS = ("MLP, imbalanced, SGD",), (RESHUFFLING, CROSS), 2, 2
@@ -52,7 +53,7 @@ def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
         step = best.get((task, RESHUFFLING if arm == AGAIN else arm, epochs), assumed)
         if step is not None:
             same = {"part": "test", "task": task, "arm": arm, "epochs": epochs, "step": step}
-            runs += [{**same, "seed": seed} for seed in range(TASKS[task].seeds)]
+            runs += [{**same, "seed": seed} for seed in range(REPORTED, REPORTED + TASKS[task].seeds)]
     return runs
 
 
