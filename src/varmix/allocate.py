@@ -2,7 +2,7 @@
 
 Shares are lane probabilities pi.  `independent`, `stratified`, `systematic` and `shared` serve every lane m * pi slots
 in expectation, so estimates stay unbiased.  `carried` has no randomness: its counts stay close to the sum of the
-shares over time, which is what reshuffled groups need.
+shares over time, which is what reshuffled groups need.  `Shuffled` has that over a pass, and chance within it.
 
 Under `stratified` and `systematic` the slots of a batch are ordered by lane and only the batch as a whole follows the
 mixture: take means over whole batches.
@@ -173,8 +173,8 @@ class Shuffled:
     """Lanes in the order of a shuffled pass: with shares like the groups' sizes, plain reshuffling in law.
 
     A lane is drawn by chance, in proportion to what it is owed until the end of a pass of `period` slots, as cards are
-    dealt from a deck.  So counts over a pass are those of `carried`, up to rounding, but a batch has as many points of a
-    group as chance gives it, and with fixed shares every slot follows them on its own.
+    dealt from a deck.  So counts over a pass are those of `carried`, up to rounding, but a batch has as many points of
+    a group as chance gives it, and with fixed shares every slot follows them on its own.
 
     Parameters
     ----------

@@ -205,8 +205,9 @@ def test_without_a_peer_or_data_k_means_is_left_out(console, monkeypatch):
 def test_the_bias_is_measured_the_same_each_time(console):
     scale = bias.Scale(seeds=2, batches=(1, 10), draws=20, passes=1)
     results = bias.measure(console, scale)
-    assert list(results) == ["m = 1", "m = 10", "pass", "pass, standard error"]
-    assert abs(results["pass"]) < 0.01 < results["m = 1"]
+    keys = ["m = 1", "m = 10", "pass", "pass, standard error"]
+    assert list(results) == [f"{name}, {key}" for name in ("carried", "shuffled") for key in keys]
+    assert abs(results["carried, pass"]) < 0.01 < results["carried, m = 1"]
     assert bias.measure(console, scale) == results
 
 

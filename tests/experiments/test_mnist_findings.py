@@ -134,7 +134,12 @@ def test_one_of_many_that_seems_worse_by_chance_is_named_and_no_verdict():
 
 @pytest.mark.parametrize(
     ("larger", "pays", "gain", "expected"),
-    [(1.0, 0.7, 2.0, "holds"), (0.6, 0.7, 2.0, "holds in part"), (0.6, 0.7, 1.1, "holds"), (1.0, 1.0, 2.0, "holds in part")],
+    [
+        (1.0, 0.7, 2.0, "holds"),
+        (0.6, 0.7, 2.0, "holds in part"),
+        (0.6, 0.7, 1.1, "holds"),
+        (1.0, 1.0, 2.0, "holds in part"),
+    ],
 )
 def test_gain_and_larger_batches_foretell_ties_and_what_pays(larger, pays, gain, expected):
     records = images(gain=gain) + [r for r in rare() if r.config["arm"] != LARGER]

@@ -214,7 +214,7 @@ def test_shuffled_counts_keep_to_their_shares_pass_after_pass(k):
 
 
 def test_shuffled_credits_are_paid_back_when_shares_have_moved():
-    """What a lane was served too much or too little in half a pass at other shares, it is not at the end of the pass."""
+    """What a lane was served too much in half a pass, at other shares, it is not at the end of the pass."""
     rng = np.random.default_rng(0)
     state, lanes = np.zeros(4), np.empty(500, dtype=np.int64)
     served = np.zeros(3)

@@ -75,7 +75,7 @@ def shuffled(shares: FloatArray, period: int, uniforms: FloatArray, state: Float
     """
     k = shares.shape[0]
     for r in range(lanes.shape[0]):
-        left = max(period - state[k], 1.0)
+        left = max(float(period - state[k]), 1.0)
         total = 0.0
         for j in range(k):
             if shares[j] > 0.0:

@@ -13,7 +13,18 @@ from varmix.draw import Draw
 from varmix.estimators.auto import auto_labels
 from varmix.experiments.mnist.data import split
 from varmix.experiments.mnist.samples import Split
-from varmix.experiments.mnist.tasks import AGAIN, BALANCED, CROSS, EVEN, LABELS, LARGE, LARGER, RESHUFFLING, STATIC, TASKS
+from varmix.experiments.mnist.tasks import (
+    AGAIN,
+    BALANCED,
+    CROSS,
+    EVEN,
+    LABELS,
+    LARGE,
+    LARGER,
+    RESHUFFLING,
+    STATIC,
+    TASKS,
+)
 from varmix.presets import importance, uniform
 from varmix.sampler import Sampler
 from varmix.torch.source import as_sampler

@@ -64,8 +64,8 @@ def _not_worse(table: Table, tasks: Sequence[str]) -> Claim:
     return Claim(
         f"On MNIST, balanced or not, with SGD and with Adam, the mixtures are not worse than reshuffling: held-out "
         f"loss at most {LIMIT} times its own, upper bounds.",
-        f"{len(fine)} of {len(found)} upper bounds are{_by_chance(table, tasks)}; worse for sure, all of them looked at "
-        f"together: {_named(worse)}; lower bounds above one, each for itself, of which chance alone makes "
+        f"{len(fine)} of {len(found)} upper bounds are{_by_chance(table, tasks)}; worse for sure, all of them looked "
+        f"at together: {_named(worse)}; lower bounds above one, each for itself, of which chance alone makes "
         f"{0.025 * len(found):.1g}: {_named(alone)}. {_advised(table, found)} {_means(found)}. {_by_task(found)}."
         if found
         else "",
