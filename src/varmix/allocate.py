@@ -174,7 +174,8 @@ class Shuffled:
 
     A lane is drawn by chance, in proportion to what it is owed until the end of a pass of `period` slots, as cards are
     dealt from a deck.  So counts over a pass are those of `carried`, up to rounding, but a batch has as many points of
-    a group as chance gives it, and with fixed shares every slot follows them on its own.
+    a group as chance gives it.  With fixed shares every slot follows them on its own where lanes are owed whole slots a
+    pass; one that is owed a part of a slot gets a whole one late in some passes, and none in others.
 
     Parameters
     ----------

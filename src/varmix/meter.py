@@ -13,7 +13,8 @@ from varmix.kernels.cost import moments, tally
 
 CONFIDENT = 1.959963984540054  # standard deviations on either side of a 95 % interval
 # Gains below which plain shuffling is the better choice, and from which it was never significantly better: measured for
-# reshuffled groups, and for draws with replacement, which have to make up for what shuffling gives for nothing.
+# reshuffled groups (carried ones, on convex problems), and for draws with replacement, which have to make up for what
+# shuffling gives for nothing.
 RESHUFFLED, REPLACED = (1.25, 1.5), (1.25, 3.5)
 QUIET = 0.1  # noise below which less of it hardly shows
 

@@ -62,9 +62,20 @@ def test_saved_and_loaded_samplers_go_on_bit_for_bit_for_every_learner(name, tmp
 
 
 @pytest.mark.parametrize("allocate", [independent, stratified, systematic, shared, carried, Shuffled(7)], ids=repr)
-def test_saved_and_loaded_samplers_go_on_bit_for_bit_for_every_allocation(allocate, tmp_path):
-    make = RESHUFFLED["reshuffled"]
+@pytest.mark.parametrize("name", ["reshuffled", "reshuffled, cross"])
+def test_saved_and_loaded_samplers_go_on_bit_for_bit_for_every_allocation(name, allocate, tmp_path):
+    make = RESHUFFLED[name]
     _same_after_loading(lambda: Sampler(make(), BarrierNewton(), rng=3, allocate=allocate), tmp_path / "sampler.varmix")
+
+
+def test_the_state_of_another_period_is_refused():
+    one, other = (
+        Sampler(RESHUFFLED["reshuffled"](), BarrierNewton(), rng=3, allocate=Shuffled(period)) for period in (7, 8)
+    )
+    before = str(other.state_dict())
+    with pytest.raises(ValueError, match=r"had allocate = .*'period': 7.*, this one has .*'period': 8"):
+        other.load_state_dict(one.state_dict())
+    assert str(other.state_dict()) == before
 
 
 def _everything():

@@ -115,7 +115,7 @@ def test_single_draws_are_not_unbiased():
 
 
 def test_single_draws_are_nearly_unbiased_where_groups_are_dealt_by_chance():
-    """Every slot of a pass follows the shares on its own; carried slots are off by three times as much and more."""
+    """Every slot follows the shares on its own, where groups are owed whole slots a pass; carried slots are far off."""
     h, mixture, seeds = values(), [0.25, 0.3, 0.25, 0.2], 1500
 
     def bias(allocate):

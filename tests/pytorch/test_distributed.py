@@ -181,6 +181,7 @@ def test_a_round_that_is_refused_between_exchanges_is_left_out_of_the_next(refus
         ("labels", "ValueError: Processes 0 and 1 were built with different"),
         ("kinds", "ValueError: Processes 0 and 1 were built with different"),
         ("rng", "ValueError: Processes 0 and 1 were built with different rng"),
+        ("allocate", "ValueError: Processes 0 and 1 were built with different allocate"),
         ("draws differ", "RuntimeError: The processes have made different draws"),
     ],
 )

@@ -162,6 +162,14 @@ def test_groups_without_replacement_are_dealt_out_as_by_shuffling(family, alloca
     assert is_reshuffled(loader.sampler) == (expected is not stratified)
 
 
+def test_points_of_target_zero_are_no_part_of_a_pass():
+    target = np.where(np.arange(100) < 20, 0.0, 1.0)
+    groups = varmix.Groups(LABELS, replacement=False, target=target)
+    loader = AdaptiveLoader(Numbers(), groups, 10, learner=varmix.Fixed([0.0, 0.0, 0.0, 1.0]), steps=8, rng=0)
+    for _ in range(3):
+        assert sorted(i for batch, _ in loader for i in batch.tolist()) == list(range(20, 100))
+
+
 def test_a_mixture_that_learns_nothing_gives_every_point_once():
     loader = AdaptiveLoader(Numbers(), varmix.uniform(100, replacement=False, rng=0), 10)
     assert sorted(i for batch, _ in loader for i in batch.tolist()) == list(range(100))

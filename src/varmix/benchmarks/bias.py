@@ -1,8 +1,8 @@
 """Draw-wise bias of the reshuffled mixture, carried (which group serves a slot is no matter of chance) and shuffled.
 
 Eight uneven groups, 6,000 points, the best fixed shares.  The expectation over 150 shuffles of the weighted mean of a
-batch, against the true mean: root mean square over the batches of the first 2,000 draws, less what 150 shuffles leave
-to chance, and the mean over a pass.
+batch, against the true mean: root mean square over the batches of the first pass, less what 150 shuffles leave to
+chance, and the mean over a pass.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Scale:
 
     seeds: int = 150
     batches: tuple[int, ...] = (1, 10, 32, 128)
-    draws: int = 2000
+    draws: int = 6000
     passes: int = 5
 
 

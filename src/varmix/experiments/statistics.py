@@ -114,7 +114,9 @@ def ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
 
 
 def sure(interval: Interval, count: int) -> Interval:
-    """Widen the interval of a ratio, so that `count` of them hold together (Bonferroni; the normal law's quantiles).
+    """Widen the interval of a ratio, so that `count` of them hold together: Bonferroni, by quantiles of the normal law.
+
+    Of few runs, whose intervals are Student's, it is a little too narrow: by 4 % with thirty degrees of freedom.
 
     Examples
     --------

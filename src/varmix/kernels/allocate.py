@@ -71,7 +71,7 @@ def shuffled(shares: FloatArray, period: int, uniforms: FloatArray, state: Float
 
     `state` holds the credits, what every lane is owed of the slots so far, and then the number of slots of the pass so
     far.  With r slots to go, a lane is owed its credit and r times its share: with shares that do not change that is an
-    urn, from which a pass is dealt without replacement.
+    urn, from which a pass is dealt without replacement.  Who was served a part of a slot too much is owed nothing.
     """
     k = shares.shape[0]
     for r in range(lanes.shape[0]):
@@ -79,11 +79,13 @@ def shuffled(shares: FloatArray, period: int, uniforms: FloatArray, state: Float
         total = 0.0
         for j in range(k):
             if shares[j] > 0.0:
-                total += max(shares[j] + state[j] / left, 0.0)
-        rest = uniforms[r] * total
+                total += max(left * shares[j] + state[j], 0.0)
         chosen = -1
+        if not total > 0.0:  # all was owed to lanes that have lost their share
+            chosen = invert(shares, uniforms[r])
+        rest = uniforms[r] * total
         for j in range(k):
-            owed = shares[j] + state[j] / left if shares[j] > 0.0 else 0.0
+            owed = left * shares[j] + state[j] if shares[j] > 0.0 else 0.0
             if owed > 0.0 and (chosen < 0 or rest >= 0.0):
                 chosen = j  # rounding may leave some of it: the last lane that is owed anything takes it
                 rest -= owed

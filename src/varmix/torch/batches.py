@@ -144,6 +144,7 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         settings |= {"learner": repr(state["settings"]["learner"]), "components": (family.k, labels)}
         if self.layout.name == "replicated":
             settings |= {"components": _printed(state["components"]), "rng": repr(state["uniforms"])}
+            settings |= {"allocate": repr(state["settings"]["allocate"])}
         self.layout.processes.agree(settings)
 
     def __len__(self) -> int:

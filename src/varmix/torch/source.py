@@ -49,12 +49,17 @@ def as_sampler(
     else:
         family = source if _is_family(source) else _groups(source)
         if allocate is None and isinstance(family, Groups) and not family.replacement:
-            allocate = Shuffled(family.space.n)
+            allocate = Shuffled(_drawable(family.space))
         sampler = vrm(family, learner=learner, gamma=gamma, allocate=allocate, rng=rng)  # type: ignore[arg-type]
     space = sampler.components.space
     if not isinstance(space, Points) or isinstance(space, Window):  # whose numbers run away from those of a dataset
         raise TypeError(f"Batches of a loader are made of points, and {sampler.components!r} draws {space}.")
     return sampler
+
+
+def _drawable(space: Points) -> int:
+    """Give the number of points that are ever drawn: those of a target above zero."""
+    return space.n if space.target is None else int(np.count_nonzero(space.target))
 
 
 def _is_family(source: object) -> bool:
