@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import varmix
 from loading import LABELS, Numbers, follow, losses
-from varmix.allocate import carried
+from varmix.allocate import Shuffled
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler
 
 SIZES = (40, 60, 100, 140)  # of shards
@@ -243,7 +243,9 @@ def refusals(rank, world):
     ready = varmix.vrm(varmix.Groups(LABELS), rng=rank)
     found["kinds"] = _error(lambda: AdaptiveLoader(Numbers(), ready if rank else LABELS, 24))
     found["rng"] = _error(lambda: AdaptiveLoader(Numbers(), ready, 24))
-    found["allocate"] = _error(lambda: AdaptiveLoader(Numbers(), LABELS, 24, allocate=[None, carried][rank % 2], rng=0))
+    found["allocate"] = _error(
+        lambda: AdaptiveLoader(Numbers(), LABELS, 24, allocate=[None, Shuffled(60)][rank % 2], rng=0)
+    )
     loader = build("groups")
     batch, draw = next(iter(loader))
     if rank == 1:

@@ -115,7 +115,7 @@ def test_components_may_be_given_in_several_ways(kind):
     family = varmix.Groups(LABELS, replacement=False)
     given = {"list": LABELS.tolist(), "tensor": torch.tensor(LABELS), "family": family}
     if kind == "sampler":
-        loader = AdaptiveLoader(Numbers(), varmix.vrm(family, allocate=Shuffled(100), rng=0), 8)
+        loader = AdaptiveLoader(Numbers(), varmix.vrm(family, rng=0), 8)
     else:
         loader = AdaptiveLoader(Numbers(), given[kind], 8, rng=0)
     assert follow(loader) == follow(make())
@@ -133,9 +133,9 @@ def test_one_group_is_plain_reshuffling(passes):
     assert len({str(one) for one in seen}) == passes  # another order in every pass
 
 
-@pytest.mark.parametrize("allocate", [None, carried], ids=repr)
+@pytest.mark.parametrize("allocate", [None, Shuffled(100)], ids=repr)
 def test_groups_with_nothing_to_gain_give_every_point_once_a_pass(allocate):
-    """As plain shuffling does; its batches hold as many of a group as chance gives them, carried ones what is due."""
+    """Carried batches hold of every group what is due to it, shuffled ones what chance gives them."""
     nothing = varmix.Fixed([0.0, 0.0, 0.0, 1.0])
     loader = AdaptiveLoader(Numbers(), LABELS, 10, learner=nothing, allocate=allocate, rng=0)
     counts = set()
@@ -144,30 +144,22 @@ def test_groups_with_nothing_to_gain_give_every_point_once_a_pass(allocate):
         assert sorted(i for batch, _ in seen for i in batch) == list(range(100))
         assert {w for _, weights in seen for w in weights} == {1.0}
         counts |= {tuple(np.bincount(LABELS[batch], minlength=3)) for batch, _ in seen}
-    assert (counts == {(6, 3, 1)}) == (allocate is carried)
+    assert (counts == {(6, 3, 1)}) == (allocate is None)
 
 
 @pytest.mark.parametrize(
     ("family", "allocate", "expected"),
     [
-        (LABELS, None, Shuffled(100)),
-        (varmix.Groups(LABELS, replacement=False), None, Shuffled(100)),
+        (LABELS, None, carried),
+        (varmix.Groups(LABELS, replacement=False), None, carried),
         (varmix.Groups(LABELS), None, stratified),
-        (LABELS, carried, carried),
+        (LABELS, Shuffled(100), Shuffled(100)),
     ],
 )
-def test_groups_without_replacement_are_dealt_out_as_by_shuffling(family, allocate, expected):
+def test_slots_are_allocated_as_told(family, allocate, expected):
     loader = AdaptiveLoader(Numbers(), family, 8, allocate=allocate)
     assert loader.sampler.allocate == expected
     assert is_reshuffled(loader.sampler) == (expected is not stratified)
-
-
-def test_points_of_target_zero_are_no_part_of_a_pass():
-    target = np.where(np.arange(100) < 20, 0.0, 1.0)
-    groups = varmix.Groups(LABELS, replacement=False, target=target)
-    loader = AdaptiveLoader(Numbers(), groups, 10, learner=varmix.Fixed([0.0, 0.0, 0.0, 1.0]), steps=8, rng=0)
-    for _ in range(3):
-        assert sorted(i for batch, _ in loader for i in batch.tolist()) == list(range(20, 100))
 
 
 def test_a_mixture_that_learns_nothing_gives_every_point_once():

@@ -28,7 +28,7 @@ class Groups(Family):
     `pi_j = (1 - smoothing) w_j + W_j (w_u + smoothing (1 - w_u))`, and the density of a point is `pi_j / W_j`.
 
     With `replacement=False` every group is visited in a shuffled order and reshuffled when it runs out: the reshuffled
-    mixture, to be used with carried allocation (`varmix.vrm` chooses it) or shuffled (loaders do).  Like plain
+    mixture, to be used with carried allocation (`varmix.vrm` chooses it) or shuffled.  Like plain
     reshuffling it is unbiased over a pass.  Carried slots are not so draw by draw: a batch may hold up to two points of
     a group too many or too few, made up for in the next.
 

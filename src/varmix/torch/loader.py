@@ -49,8 +49,8 @@ class AdaptiveLoader:
         Least share of the uniform component, 0.1 unless told: no weight exceeds `1 / gamma` (times the scale of a
         shard).
     allocate
-        How the slots of a batch are given to groups: for groups without replacement as plain shuffling does,
-        `varmix.allocate.Shuffled`, unless told; `varmix.allocate.carried` makes every batch hold the same of each.
+        How the slots of a batch are given to groups: `varmix.allocate.carried` for groups without replacement, so that
+        every batch holds the same of each, unless told; `varmix.allocate.Shuffled(n)` deals them out by chance.
     rng
         Seed, generator or None.
     steps

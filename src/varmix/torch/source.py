@@ -31,14 +31,11 @@ def as_sampler(
 ) -> Sampler:
     """Give a sampler of points: labels mean groups without replacement, and a family gets the uniform law behind it.
 
-    Groups without replacement are dealt out as by plain shuffling (docs/decisions/0011): batches that hold the same
-    number of every class are no gain for networks, and for some a small loss.
-
     Examples
     --------
     >>> sampler = as_sampler(["cat", "dog", "dog"], rng=0)
     >>> sampler.components.replacement, sampler.allocate
-    (False, Shuffled(period=3))
+    (False, carried)
     """
     if isinstance(source, Sampler):
         if any(part is not None for part in (learner, gamma, allocate, rng)):
@@ -48,18 +45,11 @@ def as_sampler(
         sampler = source
     else:
         family = source if _is_family(source) else _groups(source)
-        if allocate is None and isinstance(family, Groups) and not family.replacement:
-            allocate = Shuffled(_drawable(family.space))
         sampler = vrm(family, learner=learner, gamma=gamma, allocate=allocate, rng=rng)  # type: ignore[arg-type]
     space = sampler.components.space
     if not isinstance(space, Points) or isinstance(space, Window):  # whose numbers run away from those of a dataset
         raise TypeError(f"Batches of a loader are made of points, and {sampler.components!r} draws {space}.")
     return sampler
-
-
-def _drawable(space: Points) -> int:
-    """Give the number of points that are ever drawn: those of a target above zero."""
-    return space.n if space.target is None else int(np.count_nonzero(space.target))
 
 
 def _is_family(source: object) -> bool:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
-from varmix.allocate import Allocation, carried
+from varmix.allocate import Shuffled
 from varmix.arrays import FloatArray, IntArray
 from varmix.components import Groups
 from varmix.draw import Draw
@@ -17,7 +17,8 @@ from varmix.experiments.mnist.tasks import (
     AGAIN,
     BALANCED,
     CROSS,
-    EVEN,
+    DEALT,
+    DEALT_CROSS,
     LABELS,
     LARGE,
     LARGER,
@@ -67,15 +68,18 @@ def _reshuffling(data: Split, task: str, seed: int, times: int = 1) -> Arm:
     return Arm(sampler, (lambda draw: draw.weights) if costs is None else lambda draw: costs[draw.indices], times)
 
 
-def _labels(data: Split, task: str, seed: int, allocate: Allocation | None = None) -> Arm:
-    """Give what a loader makes of labels; with carried slots every batch holds the same of each of them."""
-    groups = Groups(data.groups, replacement=False, target=data.costs)
+def _labels(data: Split, task: str, seed: int, *, dealt: bool = False) -> Arm:
+    return _mixture(Groups(data.groups, replacement=False, target=data.costs), seed, dealt)
+
+
+def _cross(data: Split, task: str, seed: int, *, dealt: bool = False) -> Arm:
+    return _mixture(Groups(fine(task), replacement=False, target=data.costs, refresh="cross"), seed, dealt)
+
+
+def _mixture(groups: Groups, seed: int, dealt: bool) -> Arm:
+    """Give what a loader makes of groups: even batches, or dealt by chance as shuffling does."""
+    allocate = Shuffled(groups.space.n) if dealt else None
     return Arm(as_sampler(groups, allocate=allocate, rng=seed), lambda draw: draw.weights, adapts=True)
-
-
-def _cross(data: Split, task: str, seed: int) -> Arm:
-    groups = Groups(fine(task), replacement=False, target=data.costs, refresh="cross")
-    return Arm(as_sampler(groups, rng=seed), lambda draw: draw.weights, adapts=True)
 
 
 @lru_cache(maxsize=2)
@@ -113,8 +117,9 @@ ARMS: dict[str, Callable[[Split, str, int], Arm]] = {
     AGAIN: _reshuffling,
     LARGER: lambda data, task, seed: _reshuffling(data, task, seed, LARGE),
     LABELS: _labels,
-    EVEN: lambda data, task, seed: _labels(data, task, seed, carried),
     CROSS: _cross,
+    DEALT: partial(_labels, dealt=True),
+    DEALT_CROSS: partial(_cross, dealt=True),
     BALANCED: _balanced,
     STATIC: _static,
 }

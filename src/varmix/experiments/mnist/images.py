@@ -4,13 +4,25 @@ from collections.abc import Sequence
 
 from varmix.experiments.findings import Claim, Verdict
 from varmix.experiments.mnist.table import ENOUGH, Table, What
-from varmix.experiments.mnist.tasks import AGAIN, BASELINES, CROSS, EVEN, LABELS, LARGER, MIXTURES, MNIST, RARE
+from varmix.experiments.mnist.tasks import (
+    AGAIN,
+    BASELINES,
+    CROSS,
+    DEALT,
+    DEALT_CROSS,
+    LABELS,
+    LARGER,
+    MIXTURES,
+    MNIST,
+    RARE,
+)
 from varmix.experiments.mnist.wording import listing, number, settings, text
 from varmix.experiments.statistics import CONFIDENCE, combined, sure
 from varmix.meter import QUIET, RESHUFFLED, Interval
 
 LIMIT = 1.1  # upper bound of a ratio of losses that counts as not worse
 DOUBT = RESHUFFLED[0]
+PAIRS = {DEALT: LABELS, DEALT_CROSS: CROSS}  # groups dealt by chance, and in even batches
 MATTERS = 0.9  # a ratio of losses from which on nobody would care
 
 
@@ -25,8 +37,7 @@ def claims(table: Table) -> list[Claim]:
     found.append(_noise(table, tasks))
     if any(table.seeds(task, LARGER) for task in tasks):
         found.append(_foretold(table, tasks))
-    if any(table.seeds(task, EVEN) for task in tasks):
-        found.append(_even(table, tasks))
+    found.append(_dealt(table, tasks))
     return [claim for claim in found if claim.measured]
 
 
@@ -43,9 +54,7 @@ def _by_task(entries: dict[tuple[str, str], Interval]) -> str:
 
 
 def _means(entries: dict[tuple[str, str], Interval]) -> str:
-    rows = {arm: [interval for (_, other), interval in entries.items() if other == arm] for arm in MIXTURES}
-    said = [f"{arm} {text(combined(each))}" for arm, each in rows.items() if each]
-    return f"Geometric mean over tasks: {', '.join(said)}"
+    return f"Geometric mean over tasks: {_together(entries)}"
 
 
 def _enough(table: Table) -> bool:
@@ -187,19 +196,29 @@ def _foretold(table: Table, tasks: Sequence[str]) -> Claim:
     )
 
 
-def _even(table: Table, tasks: Sequence[str]) -> Claim:
-    """What batches that hold the same number of every class do."""
-    found = {task: table.relative(task, EVEN, "test") for task in tasks}
-    known = {task: interval for task, interval in found.items() if interval is not None}
-    said = {
-        task: f"held-out {text(interval)}, training {text(table.relative(task, EVEN, 'train'))}; beside the same "
-        f"mixture dealt by chance, held-out {text(table.relative(task, EVEN, 'test', beside=(LABELS,)))}"
-        for task, interval in known.items()
-    }
+def _dealt(table: Table, tasks: Sequence[str]) -> Claim:
+    """Whether batches should hold the same of every group, or what chance gives them."""
+    held, train = (_each_dealt(table, tasks, what) for what in ("test", "train"))
     return Claim(
-        "Batches that hold the same number of every class, beside reshuffling, whose batches hold what chance gives.",
-        f"{listing(said)}.",
+        "Groups dealt out by chance, as plain shuffling does, instead of even batches: loss beside the same mixture in "
+        "even batches.",
+        f"Geometric mean over tasks, held-out: {_together(held)}; training: {_together(train)}. Held-out, "
+        f"{_by_task(held)}. Training, {_by_task(train)}."
+        if held
+        else "",
         "measured",
-        settings(table, list(known), (EVEN,)),
+        settings(table, tasks, PAIRS),
         beyond=True,
     )
+
+
+def _each_dealt(table: Table, tasks: Sequence[str], what: What) -> dict[tuple[str, str], Interval]:
+    found = {(task, arm): table.relative(task, arm, what, beside=(PAIRS[arm],)) for task in tasks for arm in PAIRS}
+    return {pair: interval for pair, interval in found.items() if interval is not None}
+
+
+def _together(entries: dict[tuple[str, str], Interval]) -> str:
+    rows: dict[str, list[Interval]] = {}
+    for (_, arm), interval in entries.items():
+        rows.setdefault(arm, []).append(interval)
+    return ", ".join(f"{arm} {text(combined(each))}" for arm, each in rows.items())
