@@ -15,7 +15,7 @@ SETUP = (
     "mixtures are the norms of the derivatives in the outputs, which the training step has anyway. Every arm has the "
     "step that was best for it on seeds 900 and 901 (to 903 for the CNN), to an octave, by the loss of every other "
     "held-out point; what is reported are the other points. Reshuffling is two arms of independent runs, pooled. "
-    "Batches of the mixtures hold of every group what is due to it; where groups are dealt, they hold what chance gives."
+    "Batches of the mixtures hold of every group what is due to it; where groups are dealt, what chance gives them."
 )
 DATA = (
     "The MLP (784-128-10, batch 128) learns from all 60,000 training images in two epochs, or, imbalanced, from those "
