@@ -28,9 +28,9 @@ class Groups(Family):
     `pi_j = (1 - smoothing) w_j + W_j (w_u + smoothing (1 - w_u))`, and the density of a point is `pi_j / W_j`.
 
     With `replacement=False` every group is visited in a shuffled order and reshuffled when it runs out: the reshuffled
-    mixture, to be used with carried allocation (`varmix.vrm` chooses it) or shuffled.  Like plain
-    reshuffling it is unbiased over a pass.  Carried slots are not so draw by draw: a batch may hold up to two points of
-    a group too many or too few, made up for in the next.
+    mixture, to be used with carried allocation (`varmix.vrm` chooses it) or shuffled.  Like plain reshuffling it is
+    unbiased over a pass.  Carried slots are not so draw by draw: a batch may hold up to two points of a group too many
+    or too few, made up for in the next.
 
     With `refresh="cross"` every group is cut into three sub-groups (fewer where it has fewer points), and these are the
     components: half of the points, then three eighths, then one eighth.  `end_epoch` cuts anew, by the norms last seen
