@@ -18,7 +18,7 @@ from varmix.checkpoint import load, save
 from varmix.components import Cumulative, Dense, Distances, Groups, KDpp, Replay, Stack, Uniform, with_uniform
 from varmix.draw import Draw
 from varmix.evidence import Evidence
-from varmix.learners import OGD, ONS, BarrierNewton, Fixed, Leader, Neyman
+from varmix.learners import OGD, ONS, BarrierNewton, Cautious, Fixed, Leader, Neyman
 from varmix.literature import vrb
 from varmix.meter import GainMeter
 from varmix.presets import importance, uniform, vrm
@@ -35,6 +35,7 @@ __all__ = [
     "OGD",
     "ONS",
     "BarrierNewton",
+    "Cautious",
     "Cumulative",
     "Dense",
     "Distances",

@@ -31,11 +31,12 @@ class Evidence:
     array([-1., -2.])
     """
 
-    __slots__ = ("_ratios", "_receipt", "coefficients", "density", "groups", "norms")
+    __slots__ = ("_at_anchor", "_ratios", "_receipt", "coefficients", "density", "groups", "norms")
 
     def __init__(self, ratios: ArrayLike, coefficients: ArrayLike, density: ArrayLike | None = None) -> None:
         self._ratios: FloatArray | None = np.ascontiguousarray(as_floats(ratios, "ratios"))
         self._receipt: Draw | None = None
+        self._at_anchor: float | None = None
         #: The group of each row, where components are disjoint groups and a draw said so.
         self.groups: IntArray | None = None
         self.coefficients: FloatArray = np.ascontiguousarray(as_floats(coefficients, "coefficients"))
@@ -71,19 +72,20 @@ class Evidence:
             raise ValueError(_complaint(values, density, row))
         evidence = cls.__new__(cls)  # the receipt's arrays need no second check
         evidence._ratios, evidence._receipt, evidence.groups = None, draw, draw.groups
+        evidence._at_anchor = None
         evidence.coefficients = coefficients
         evidence.density = density
         evidence.norms = values
         return evidence
 
     @classmethod
-    def from_sums(cls, value: float, gradient: FloatArray) -> "Evidence":
+    def from_sums(cls, value: float, gradient: FloatArray, at_anchor: float | None = None) -> "Evidence":
         """Give evidence of one row with this value and this gradient at the mixture where both were taken.
 
         The cost is homogeneous: `w.g = -f` at any w.  So the row q = -g / f has w.q = 1, and with the coefficient f
         its value is f and its gradient -f q = g.  That is all that a learner without `needs_rows` asks for, and means
         over rows that are spread over many processes can be added up.  Elsewhere it is a bound from below, by Jensen's
-        inequality.
+        inequality; what the anchor costs can be told beside it.
 
         Examples
         --------
@@ -93,9 +95,9 @@ class Evidence:
         >>> len(one.ratios), bool(np.allclose(one.gradient(w), evidence.gradient(w)))
         (1, True)
         """
-        if value == 0.0:
-            return cls(np.ones((1, len(gradient))), [0.0])
-        return cls(-gradient[None] / value, [value])
+        one = cls(-gradient[None] / value, [value]) if value else cls(np.ones((1, len(gradient))), [0.0])
+        one._at_anchor = at_anchor
+        return one
 
     @property
     def ratios(self) -> FloatArray:
@@ -104,6 +106,11 @@ class Evidence:
             assert self._receipt is not None
             self._ratios = self._receipt.ratios
         return self._ratios
+
+    @property
+    def at_anchor(self) -> float:
+        """What all mass on the last component, the anchor, would cost: its ratios are one, so the mean coefficient."""
+        return float(self.coefficients.mean()) if self._at_anchor is None else self._at_anchor
 
     def value(self, w: ArrayLike) -> float:
         """Give f~(w)."""

@@ -18,6 +18,8 @@ def described(part: object) -> State:
 
 
 def _plain(value: object) -> object:
+    if is_dataclass(value):  # a part of a part
+        return described(value)
     if isinstance(value, np.generic):
         return value.item()
     return [_plain(entry) for entry in value] if isinstance(value, (tuple, list)) else value

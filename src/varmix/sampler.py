@@ -134,6 +134,11 @@ class Sampler:
         """A copy of the mixture `w` that the next draw is made with."""
         return np.array(self._learned.mixture)
 
+    @property
+    def learnt(self) -> FloatArray:
+        """A copy of the mixture that the learner steps from: `mixture`, unless it plays another than it has learnt."""
+        return np.array(getattr(self._learned, "learnt", self._learned).mixture)
+
     def draw(self, m: int, batches: int = 1) -> Draw:
         """Draw `m` atoms, or several batches of `m`, and give the receipt.
 

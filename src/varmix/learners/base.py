@@ -1,7 +1,7 @@
 """Learners: from evidence to the next mixture."""
 
 import math
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -11,7 +11,10 @@ from varmix.kernels.simplex import project_restricted, settle
 
 
 class HasMixture(Protocol):
-    """The state of a learner: a named tuple of arrays and numbers, one of them the mixture."""
+    """The state of a learner: a named tuple of arrays, numbers and other states; one of the arrays is the mixture.
+
+    A learner that plays another mixture than it learns about has the state of what learns under `learnt`.
+    """
 
     @property
     def mixture(self) -> FloatArray:
@@ -31,7 +34,10 @@ class Learner(Protocol[S]):
     of the evidence (k + 1 numbers that can be summed), True when it looks at single rows.
     """
 
-    needs_rows: ClassVar[bool]
+    @property
+    def needs_rows(self) -> bool:
+        """Whether it looks at single rows of the evidence."""
+        ...
 
     def init(self, k: int) -> S:
         """Give the state before the first round."""
@@ -71,7 +77,13 @@ def _start(mixture: FloatArray, gamma: float) -> FloatArray:
 
 def save_state(state: HasMixture) -> State:
     """Give a learner's state as plain arrays and numbers."""
-    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in state._asdict().items()}
+    return {name: _saved(value) for name, value in state._asdict().items()}
+
+
+def _saved(value: Any) -> Any:  # noqa: ANN401
+    if hasattr(value, "_asdict"):
+        return save_state(value)
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def load_state(like: S, saved: State, gamma: float = 0.0) -> S:
@@ -80,7 +92,9 @@ def load_state(like: S, saved: State, gamma: float = 0.0) -> S:
     require(saved, set(fields), type(like).__name__)
     values = {}
     for name, value in fields.items():
-        if isinstance(value, np.ndarray):
+        if hasattr(value, "_asdict"):
+            values[name] = load_state(value, saved[name], gamma)
+        elif isinstance(value, np.ndarray):
             values[name] = restored(saved[name], value, name)
         elif not isinstance(saved[name], (int, float)) or not math.isfinite(saved[name]):
             raise ValueError(f"Saved {name} must be a finite number, got {saved[name]!r}: the checkpoint is damaged.")

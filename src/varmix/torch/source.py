@@ -11,7 +11,7 @@ from torch.utils.data import Sampler as TorchSampler
 
 from varmix.allocate import Allocation, Carried, Shuffled
 from varmix.components import Components, Groups
-from varmix.learners import Learner
+from varmix.learners import BarrierNewton, Cautious, Learner
 from varmix.presets import vrm
 from varmix.sampler import Sampler
 from varmix.spaces import Points, Window
@@ -31,11 +31,13 @@ def as_sampler(
 ) -> Sampler:
     """Give a sampler of points: labels mean groups without replacement, and a family gets the uniform law behind it.
 
+    Of groups without replacement it is a cautious one, unless told: plain shuffling until the mixture pays.
+
     Examples
     --------
     >>> sampler = as_sampler(["cat", "dog", "dog"], rng=0)
-    >>> sampler.components.replacement, sampler.allocate
-    (False, carried)
+    >>> sampler.components.replacement, sampler.allocate, type(sampler.learner).__name__
+    (False, Shuffled(period=3), 'Cautious')
     """
     if isinstance(source, Sampler):
         if any(part is not None for part in (learner, gamma, allocate, rng)):
@@ -44,12 +46,23 @@ def as_sampler(
             )
         sampler = source
     else:
-        family = source if _is_family(source) else _groups(source)
-        sampler = vrm(family, learner=learner, gamma=gamma, allocate=allocate, rng=rng)  # type: ignore[arg-type]
+        family: Any = source if _is_family(source) else _groups(source)
+        if isinstance(family, Groups) and not family.replacement:
+            learner, gamma = _cautious(learner, gamma)
+            if isinstance(learner, Cautious) and allocate is None:  # where it stands aside, batches are of plain shuffling
+                allocate = Shuffled(family.space.n)
+        sampler = vrm(family, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
     space = sampler.components.space
     if not isinstance(space, Points) or isinstance(space, Window):  # whose numbers run away from those of a dataset
         raise TypeError(f"Batches of a loader are made of points, and {sampler.components!r} draws {space}.")
     return sampler
+
+
+def _cautious(learner: Learner[Any] | None, gamma: float | None) -> tuple[Learner[Any] | None, float | None]:
+    """Give the learner of groups without replacement, and gamma where it is still to be looked at."""
+    if learner is not None:
+        return learner, gamma
+    return Cautious() if gamma is None else Cautious(BarrierNewton(gamma=gamma)), None
 
 
 def _is_family(source: object) -> bool:

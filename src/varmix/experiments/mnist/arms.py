@@ -6,7 +6,6 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from varmix.allocate import Shuffled
 from varmix.arrays import FloatArray, IntArray
 from varmix.components import Groups
 from varmix.draw import Draw
@@ -15,10 +14,10 @@ from varmix.experiments.mnist.data import split
 from varmix.experiments.mnist.samples import Split
 from varmix.experiments.mnist.tasks import (
     AGAIN,
+    ALWAYS,
+    ALWAYS_CROSS,
     BALANCED,
     CROSS,
-    DEALT,
-    DEALT_CROSS,
     LABELS,
     LARGE,
     LARGER,
@@ -26,6 +25,7 @@ from varmix.experiments.mnist.tasks import (
     STATIC,
     TASKS,
 )
+from varmix.learners import BarrierNewton
 from varmix.presets import importance, uniform
 from varmix.sampler import Sampler
 from varmix.torch.source import as_sampler
@@ -68,18 +68,18 @@ def _reshuffling(data: Split, task: str, seed: int, times: int = 1) -> Arm:
     return Arm(sampler, (lambda draw: draw.weights) if costs is None else lambda draw: costs[draw.indices], times)
 
 
-def _labels(data: Split, task: str, seed: int, *, dealt: bool = False) -> Arm:
-    return _mixture(Groups(data.groups, replacement=False, target=data.costs), seed, dealt)
+def _labels(data: Split, task: str, seed: int, *, always: bool = False) -> Arm:
+    return _mixture(Groups(data.groups, replacement=False, target=data.costs), seed, always)
 
 
-def _cross(data: Split, task: str, seed: int, *, dealt: bool = False) -> Arm:
-    return _mixture(Groups(fine(task), replacement=False, target=data.costs, refresh="cross"), seed, dealt)
+def _cross(data: Split, task: str, seed: int, *, always: bool = False) -> Arm:
+    return _mixture(Groups(fine(task), replacement=False, target=data.costs, refresh="cross"), seed, always)
 
 
-def _mixture(groups: Groups, seed: int, dealt: bool) -> Arm:
-    """Give what a loader makes of groups: even batches, or dealt by chance as shuffling does."""
-    allocate = Shuffled(groups.space.n) if dealt else None
-    return Arm(as_sampler(groups, allocate=allocate, rng=seed), lambda draw: draw.weights, adapts=True)
+def _mixture(groups: Groups, seed: int, always: bool) -> Arm:
+    """Give what a loader makes of groups: a mixture that stands aside until it pays, or one that never does."""
+    learner = BarrierNewton() if always else None
+    return Arm(as_sampler(groups, learner=learner, rng=seed), lambda draw: draw.weights, adapts=True)
 
 
 @lru_cache(maxsize=2)
@@ -118,8 +118,8 @@ ARMS: dict[str, Callable[[Split, str, int], Arm]] = {
     LARGER: lambda data, task, seed: _reshuffling(data, task, seed, LARGE),
     LABELS: _labels,
     CROSS: _cross,
-    DEALT: partial(_labels, dealt=True),
-    DEALT_CROSS: partial(_cross, dealt=True),
+    ALWAYS: partial(_labels, always=True),
+    ALWAYS_CROSS: partial(_cross, always=True),
     BALANCED: _balanced,
     STATIC: _static,
 }

@@ -6,10 +6,10 @@ from varmix.experiments.findings import Claim, Verdict
 from varmix.experiments.mnist.table import ENOUGH, Table, What
 from varmix.experiments.mnist.tasks import (
     AGAIN,
+    ALWAYS,
+    ALWAYS_CROSS,
     BASELINES,
     CROSS,
-    DEALT,
-    DEALT_CROSS,
     LABELS,
     LARGER,
     MIXTURES,
@@ -22,7 +22,7 @@ from varmix.meter import QUIET, RESHUFFLED, Interval
 
 LIMIT = 1.1  # upper bound of a ratio of losses that counts as not worse
 DOUBT = RESHUFFLED[0]
-PAIRS = {DEALT: LABELS, DEALT_CROSS: CROSS}  # groups dealt by chance, and in even batches
+PAIRS = {ALWAYS: LABELS, ALWAYS_CROSS: CROSS}  # groups dealt by chance, and in even batches
 MATTERS = 0.9  # a ratio of losses from which on nobody would care
 
 

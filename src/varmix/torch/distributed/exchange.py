@@ -1,6 +1,6 @@
 """What processes exchange about a round: sums where the learner asks for no more, else rows.
 
-sums   value and gradient of the cost at the present mixture: k + 7 numbers (and, of points that others do not have,
+sums   value and gradient of the cost at the mixture learnt: k + 7 numbers (and, of points that others do not have,
        the largest weight of every process), one all-reduce
 rows   every norm (and, of points that others do not have, ratios and densities): one all-gather
 """
@@ -61,7 +61,7 @@ class Sums:
         return k + 5 + (self._layout.world if self._own else 0)
 
     def pack(self, round_: Round, mixture: FloatArray) -> FloatArray:
-        """Take value and gradient at the present mixture."""
+        """Take value and gradient at the mixture that the learner steps from."""
         scale = self._layout.scale
         evidence = Evidence.from_draw(round_.part, scale * round_.norms)
         seen = Moments.of(evidence)
@@ -83,12 +83,11 @@ class Sums:
     def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> Moments:
         """Learn from a row that has the same value and gradient."""
         value, gradient, moments, largest = np.split(numbers[0], np.cumsum([1, sampler.components.k, 4]))
-        sampler.learn(
-            round_.receipt, Evidence.from_sums(float(value[0]), gradient), round_.norms if self._own else None
-        )
+        uniform, mixture, weight, square = moments.tolist()
+        evidence = Evidence.from_sums(float(value[0]), gradient, at_anchor=uniform)
+        sampler.learn(round_.receipt, evidence, round_.norms if self._own else None)
         # What was spread is a mean over processes, and each of these had one place.
         most = self._layout.world * largest.max() if self._own else 1.0 / round_.receipt.density.min()
-        uniform, mixture, weight, square = moments.tolist()
         return Moments(self._parts * len(round_.receipt), uniform, mixture, weight, square, float(most))
 
 

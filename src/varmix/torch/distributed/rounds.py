@@ -113,7 +113,7 @@ class Rounds:
         Evidence.from_draw(part, norms)
         # A copy: norms may be the memory of the user's tensor, and rounds wait.
         round_ = Round(receipt, part, norms.copy(), self._mean(gradient))
-        numbers, packed = self._exchange.pack(round_, self._sampler.mixture), np.zeros(self._width)
+        numbers, packed = self._exchange.pack(round_, self._sampler.learnt), np.zeros(self._width)
         packed[STAMP] = 0.0 if self._layout.name == "sharded" else stamp(receipt)
         packed[HEAD : HEAD + len(numbers)] = numbers
         self._rounds.append(round_)

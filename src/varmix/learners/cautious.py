@@ -1,0 +1,118 @@
+"""Cautious: plain sampling until what another learner has learnt pays."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from varmix.arrays import FloatArray, as_count, as_positive
+from varmix.evidence import Evidence
+from varmix.kernels.simplex import settle
+from varmix.learners.barrier_newton import BarrierNewton
+from varmix.learners.base import HasMixture, Learner, checked
+
+DOUBT, KEEP = 1.25, 1.5  # gains below which plain shuffling is the better choice, and from which it never was
+
+
+class CautiousState(NamedTuple):
+    """The mixture that is played, what was learnt, and moving sums: costs of the anchor and of that, and rounds."""
+
+    mixture: FloatArray
+    learnt: HasMixture
+    anchor: float
+    cost: float
+    rounds: float
+
+
+@dataclass(frozen=True)
+class Cautious:
+    """Plays the anchor, the uniform law or the target, until the mixture that was learnt gains enough over it.
+
+    Evidence tells the cost of any mixture, whichever made the draws: that of the anchor, `f~(e_k) = mean[c]`, and that
+    of the learner's mixture w.  The gain G is the ratio of both over the last rounds, each before the learner has seen
+    it.  With a = (G - doubt) / (keep - doubt), from 0 to 1, the mixture to draw with is
+
+        (1 - a) e_k + a w.
+
+    So where there is little to gain nothing is put at risk: a reshuffled mixture whose groups are dealt by chance
+    (`varmix.allocate.Shuffled`) is plain shuffling then, in law.  It is what loaders do unless told.
+
+    Parameters
+    ----------
+    learner
+        What learns; it steps in every round, played or not.
+    doubt, keep
+        Gains up to which the anchor is played, and from which on the learner's mixture is.
+    window
+        The gain is that of about so many rounds; of these, rounds that are still to come count as without gain.
+
+    Examples
+    --------
+    >>> learner = Cautious()
+    >>> state = learner.init(k=3)
+    >>> state.mixture.tolist(), learner.gain(state)
+    ([0.0, 0.0, 1.0], 1.0)
+    >>> rare = Evidence(ratios=[[20.0, 0.0, 1.0], [0.0, 1.05, 1.0]], coefficients=[4.0, 0.01])
+    >>> for _ in range(100):
+    ...     state = learner.step(state, rare)
+    >>> learner.gain(state) > 1.5, bool(state.mixture[0] > 0.5)
+    (True, True)
+    """
+
+    learner: Learner[Any] = field(default_factory=BarrierNewton)
+    doubt: float = DOUBT
+    keep: float = KEEP
+    window: int = 100
+
+    def __post_init__(self) -> None:
+        if isinstance(self.learner, (type, Cautious)) or not hasattr(self.learner, "step"):
+            raise TypeError(f"learner must be one such as varmix.BarrierNewton(), got {self.learner!r}.")
+        checked(self, doubt=as_positive(self.doubt, "doubt"), keep=as_positive(self.keep, "keep"))
+        checked(self, window=as_count(self.window, "window", least=2))
+        if self.keep <= self.doubt:
+            raise ValueError(f"keep must be above doubt, got {self.keep} and {self.doubt}.")
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the learner looks at single rows; the gain does not."""
+        return bool(getattr(self.learner, "needs_rows", True))
+
+    @property
+    def gamma(self) -> float:
+        """Least share of the anchor, which there must be."""
+        return float(getattr(self.learner, "gamma", 0.0))
+
+    def init(self, k: int) -> CautiousState:
+        """Start at the anchor."""
+        return CautiousState(np.eye(1, k, k - 1)[0], self.learner.init(k), 0.0, 0.0, 0.0)
+
+    def step(self, state: CautiousState, evidence: Evidence) -> CautiousState:
+        """Compare what was learnt with the anchor, let the learner step, and play as much of it as it has earned."""
+        learnt, decay = state.learnt, 1.0 - 1.0 / self.window
+        anchor = decay * state.anchor + evidence.at_anchor
+        cost = decay * state.cost + evidence.value(learnt.mixture)
+        after = self.learner.step(learnt, evidence)
+        part = self.part(self._gain(anchor, cost, rounds := decay * state.rounds + 1.0))
+        mixture = part * after.mixture
+        mixture[-1] += 1.0 - part
+        settle(mixture, self.gamma)
+        return CautiousState(mixture, after, anchor, cost, rounds)
+
+    def gain(self, state: CautiousState) -> float:
+        """Give what the learner's mixture gains over the anchor, played or not."""
+        return self._gain(state.anchor, state.cost, state.rounds)
+
+    def _gain(self, anchor: float, cost: float, rounds: float) -> float:
+        """Fill the window up with rounds in which both cost the same."""
+        missing = (self.window / rounds - 1.0) * anchor if rounds else 0.0
+        return (anchor + missing) / (cost + missing) if cost > 0.0 else 1.0
+
+    def part(self, gain: float) -> float:
+        """Give how much of the learner's mixture is played at a gain.
+
+        Examples
+        --------
+        >>> [Cautious().part(gain) for gain in (1.0, 1.375, 2.0)]
+        [0.0, 0.5, 1.0]
+        """
+        return min(max((gain - self.doubt) / (self.keep - self.doubt), 0.0), 1.0)
