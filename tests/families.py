@@ -6,6 +6,7 @@ from varmix import (
     OGD,
     ONS,
     BarrierNewton,
+    Cautious,
     Cumulative,
     Dense,
     Distances,
@@ -202,4 +203,6 @@ LEARNERS = {
     "neyman": lambda: Neyman([0.2, 0.3, 0.5]),
     "nested neyman": lambda: Neyman([0.2, 0.3, 0.5], parents=["a", "b", "b"]),
     "fixed": Fixed,
+    "cautious": Cautious,
+    "cautious leader": lambda: Cautious(Leader(window=25), doubt=1.0, keep=1.01, window=2),
 }

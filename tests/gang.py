@@ -19,7 +19,7 @@ from filelock import FileLock
 from torch.nn.parallel import DistributedDataParallel
 
 import varmix
-from loading import LABELS, Numbers, follow, losses
+from loading import EAGER, LABELS, Numbers, follow, losses
 from varmix.allocate import Shuffled
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler
 
@@ -86,11 +86,12 @@ def seen_by(loader, steps, passes=100):
 
 
 FAMILIES = {
-    "groups": lambda: (varmix.Groups(LABELS, replacement=False), None),
+    "groups": lambda: (varmix.Groups(LABELS, replacement=False), EAGER),
+    "cautious": lambda: (varmix.Groups(LABELS, replacement=False), varmix.Cautious(window=20)),
     "dense": lambda: (varmix.Dense(_laws()), None),
     "ons": lambda: (varmix.Groups(LABELS, replacement=False), varmix.ONS(gamma=0.1)),
     "leader": lambda: (varmix.Groups(LABELS, replacement=False), varmix.Leader()),
-    "cross": lambda: (varmix.Groups(LABELS, replacement=False, refresh="cross"), None),
+    "cross": lambda: (varmix.Groups(LABELS, replacement=False, refresh="cross"), EAGER),
 }
 
 
@@ -137,7 +138,7 @@ def sharded(rank, world):
     found = {"heard": heard(rank)}
     n, offset = SIZES[rank], sum(SIZES[:rank])
     labels = np.arange(n) % 3
-    for name, learner in (("sums", None), ("rows", varmix.Leader())):
+    for name, learner in (("sums", EAGER), ("rows", varmix.Leader())):
         loader = AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0, learner=learner, steps=500)
         calls, total, largest = count_collectives(), 0.0, 0.0
         for batch, draw in loader:
@@ -319,11 +320,11 @@ def taken_up(rank, world):
     found = {}
     for name, refresh in (("sums", None), ("rows", "cross")):
         groups = [varmix.Groups(LABELS[:99], replacement=False, refresh=refresh) for _ in range(2)]
-        alone = AdaptiveLoader(Numbers(99), groups[0], 24, rng=0, layout="alone", num_workers=1)
+        alone = AdaptiveLoader(Numbers(99), groups[0], 24, learner=EAGER, rng=0, layout="alone", num_workers=1)
         loop = iter(alone)
         for _ in range(3):
             next(loop)
-        loader = AdaptiveLoader(Numbers(99), groups[1], 24, rng=0)
+        loader = AdaptiveLoader(Numbers(99), groups[1], 24, learner=EAGER, rng=0)
         loader.load_state_dict(alone.state_dict())
         sizes = []
         for batch, draw in loader:

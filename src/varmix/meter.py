@@ -10,12 +10,13 @@ from varmix.arrays import FloatArray, State, as_count, as_floats, require, resto
 from varmix.draw import Draw
 from varmix.evidence import Evidence
 from varmix.kernels.cost import moments, tally
+from varmix.learners.cautious import DOUBT, KEEP
 
 CONFIDENT = 1.959963984540054  # standard deviations on either side of a 95 % interval
 # Gains below which plain shuffling is the better choice, and from which it was never significantly better: measured for
 # reshuffled groups (carried ones, on convex problems), and for draws with replacement, which have to make up for what
 # shuffling gives for nothing.
-RESHUFFLED, REPLACED = (1.25, 1.5), (1.25, 3.5)
+RESHUFFLED, REPLACED = (DOUBT, KEEP), (DOUBT, 3.5)
 QUIET = 0.1  # noise below which less of it hardly shows
 
 
@@ -93,6 +94,8 @@ class GainMeter:
         Forget over about so many receipts; None measures the whole run.
     reshuffled
         Whether the draws come from groups without replacement; the verdict asks more of draws with replacement.
+    cautious
+        Whether the learner is `varmix.Cautious`, which needs no advice to leave the mixture alone.
 
     Examples
     --------
@@ -107,9 +110,10 @@ class GainMeter:
     True
     """
 
-    def __init__(self, window: int | None = None, *, reshuffled: bool = False) -> None:
+    def __init__(self, window: int | None = None, *, reshuffled: bool = False, cautious: bool = False) -> None:
         self._decay = 1.0 if window is None else 1.0 - 1.0 / as_count(window, "window", least=2)
         self._doubt, self._keep = RESHUFFLED if reshuffled else REPLACED
+        self._cautious = bool(cautious)
         self.batches = 0
         self.draws = 0
         self.largest_weight = 0.0
@@ -231,6 +235,8 @@ class GainMeter:
         )
 
     def _advice(self, gain: Interval) -> str:
+        if self._cautious and gain.value < self._doubt:
+            return "there is little to gain, and the mixture stands aside for plain shuffling while that is so"
         if gain.high < 1.0:
             return "it costs more than it gives, switch it off"
         if gain.low <= 1.0:

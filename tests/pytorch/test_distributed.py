@@ -63,12 +63,14 @@ def test_processes_agree_with_one_that_has_the_whole_batch(replicated, name):
     for rank, found in enumerate(replicated):
         assert found[name]["batches"] == [batch[rank::world] for batch, _, _ in whole]
         np.testing.assert_allclose(found[name]["mixture"], alone.mixture, rtol=0, atol=1e-10)
+    assert len({str(mixture) for *_, mixture in whole}) > 100  # which moves
 
 
 @pytest.mark.parametrize(
     ("name", "sent"),
     [
         ("groups", {"all_reduce": 200}),
+        ("cautious", {"all_reduce": 200}),
         ("dense", {"all_reduce": 200}),
         ("ons", {"all_reduce": 200}),
         ("leader", {"all_gather": 200}),
@@ -242,11 +244,11 @@ def test_a_process_that_dies_ends_the_others(tmp_path):
 SCRIPT = """
 import sys
 import torch.distributed as dist
-from loading import LABELS, Numbers, follow
+from loading import EAGER, LABELS, Numbers, follow
 from varmix.torch import AdaptiveLoader
 
 dist.init_process_group("gloo")
-loader = AdaptiveLoader(Numbers(), LABELS, 20, rng=0)
+loader = AdaptiveLoader(Numbers(), LABELS, 20, learner=EAGER, rng=0)
 follow(loader)
 with open(f"{sys.argv[1]}/{dist.get_rank()}", "w") as file:
     file.write(f"{loader.batches.layout.name} {loader.mixture.tobytes().hex()}")

@@ -18,6 +18,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
+from loading import EAGER
 from varmix.torch import MixtureBatchSampler, norms
 
 pytestmark = [
@@ -62,6 +63,13 @@ class Classifier(lightning.LightningModule):
         self.batches.load_state_dict(checkpoint["batches"])
 
 
+class Eager(Classifier):
+    """The same with a mixture that is played from the first batch on."""
+
+    def setup(self, stage):
+        self.batches = MixtureBatchSampler(self.labels, batch_size=10, learner=EAGER, rng=0)
+
+
 class Recorder(lightning.Callback):
     def __init__(self):
         self.seen = []
@@ -76,10 +84,10 @@ def data():
     return torch.randn(102, 4, generator=torch.Generator().manual_seed(0)), y
 
 
-def fit(workers, callbacks=(), path=None, **options):
+def fit(workers, callbacks=(), path=None, kind=Eager, **options):
     """Train, and give what was seen and the parameters."""
     torch.manual_seed(0)
-    model, recorder = Classifier(*data(), workers), Recorder()
+    model, recorder = kind(*data(), workers), Recorder()
     trainer = lightning.Trainer(
         accelerator="cpu",
         use_distributed_sampler=False,
@@ -96,6 +104,12 @@ def test_every_batch_is_learnt_from():
     seen, _, batches = fit(0, max_epochs=2)
     assert batches.meter.draws == 2 * 102
     assert len({str(mixture) for *_, mixture in seen}) == len(seen) == 2 * len(batches)
+
+
+def test_the_code_of_the_page_runs():
+    seen, _, batches = fit(0, kind=Classifier, max_epochs=2)
+    assert batches.meter.draws == 2 * 102
+    assert len({number for _, _, number, _ in seen}) == len(seen)
 
 
 @pytest.mark.parametrize("workers", [0, 1])

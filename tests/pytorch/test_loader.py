@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, TensorDataset
 
 import varmix
-from loading import LABELS, Numbers, follow, losses
+from loading import EAGER, LABELS, Numbers, follow, losses
 from varmix.allocate import Shuffled, carried, stratified
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler, TensorDraw
 from varmix.torch.collate import Samples, Slots
@@ -16,7 +16,7 @@ from varmix.torch.source import is_reshuffled
 
 
 def make(**options):
-    return AdaptiveLoader(Numbers(), LABELS, 8, rng=0, **options)
+    return AdaptiveLoader(Numbers(), LABELS, 8, rng=0, **{"learner": EAGER, **options})
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -117,7 +117,7 @@ def test_components_may_be_given_in_several_ways(kind):
     if kind == "sampler":
         loader = AdaptiveLoader(Numbers(), varmix.vrm(family, rng=0), 8)
     else:
-        loader = AdaptiveLoader(Numbers(), given[kind], 8, rng=0)
+        loader = AdaptiveLoader(Numbers(), given[kind], 8, learner=EAGER, rng=0)
     assert follow(loader) == follow(make())
 
 
@@ -148,18 +148,56 @@ def test_groups_with_nothing_to_gain_give_every_point_once_a_pass(allocate):
 
 
 @pytest.mark.parametrize(
-    ("family", "allocate", "expected"),
+    ("family", "options", "expected"),
     [
-        (LABELS, None, carried),
-        (varmix.Groups(LABELS, replacement=False), None, carried),
-        (varmix.Groups(LABELS), None, stratified),
-        (LABELS, Shuffled(100), Shuffled(100)),
+        (LABELS, {}, Shuffled(100)),
+        (varmix.Groups(LABELS, replacement=False), {}, Shuffled(100)),
+        (LABELS, {"learner": varmix.Cautious(window=7)}, Shuffled(100)),
+        (LABELS, {"learner": EAGER}, carried),
+        (LABELS, {"allocate": carried}, carried),
+        (LABELS, {"learner": EAGER, "allocate": Shuffled(100)}, Shuffled(100)),
+        (varmix.Groups(LABELS), {}, stratified),
     ],
 )
-def test_slots_are_allocated_as_told(family, allocate, expected):
-    loader = AdaptiveLoader(Numbers(), family, 8, allocate=allocate)
+def test_slots_are_allocated_as_told(family, options, expected):
+    loader = AdaptiveLoader(Numbers(), family, 8, **options)
     assert loader.sampler.allocate == expected
     assert is_reshuffled(loader.sampler) == (expected is not stratified)
+
+
+@pytest.mark.parametrize(
+    ("family", "options", "expected"),
+    [
+        (LABELS, {}, varmix.Cautious(varmix.BarrierNewton())),
+        (LABELS, {"gamma": 0.3}, varmix.Cautious(varmix.BarrierNewton(gamma=0.3))),
+        (varmix.Groups(LABELS), {}, varmix.BarrierNewton()),
+        (varmix.Groups(LABELS), {"gamma": 0.3}, varmix.BarrierNewton(gamma=0.3)),
+        (LABELS, {"learner": EAGER}, EAGER),
+    ],
+)
+def test_only_what_is_shuffled_is_cautious_unless_told(family, options, expected):
+    assert AdaptiveLoader(Numbers(), family, 8, **options).sampler.learner == expected
+
+
+def test_a_loader_is_plain_shuffling_while_there_is_nothing_to_gain():
+    """In spite of feedback that differs from point to point: what the groups differ by does not pay."""
+    loader = AdaptiveLoader(Numbers(), LABELS, 10, rng=0)
+    for _ in range(20):
+        seen = []
+        for batch, draw in loader:
+            seen += batch.tolist()
+            assert draw.weights.tolist() == [1.0] * 10
+            loader.update(draw, 1.0 + 0.01 * batch)
+        assert sorted(seen) == list(range(100))
+    assert "plain shuffling" in loader.meter.verdict()
+
+
+def test_a_loader_goes_over_to_the_mixture_where_it_pays():
+    loader = AdaptiveLoader(Numbers(), LABELS, 10, rng=0, steps=400)
+    for batch, draw in loader:
+        loader.update(draw, torch.where(batch >= 90, 10.0, 1.0))
+    assert loader.mixture[2] > 0.3
+    assert "keep it on" in loader.meter.verdict()
 
 
 def test_a_mixture_that_learns_nothing_gives_every_point_once():

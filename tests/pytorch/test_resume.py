@@ -13,13 +13,13 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.stateful import Stateful
 
 import varmix
-from loading import LABELS, Numbers, follow
+from loading import EAGER, LABELS, NEARLY, Numbers, follow
 from varmix.torch import AdaptiveLoader
 
 
 def make(workers=0, refresh=None, **options):
     family = varmix.Groups(LABELS, replacement=False, refresh=refresh)
-    return AdaptiveLoader(Numbers(), family, 8, num_workers=workers, rng=options.pop("rng", 0), **options)
+    return AdaptiveLoader(Numbers(), family, 8, num_workers=workers, **{"rng": 0, "learner": EAGER, **options})
 
 
 def through_a_file(state):
@@ -32,16 +32,18 @@ def through_a_file(state):
 @pytest.mark.parametrize("refresh", [None, "cross"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("stop", [1, 5, 12, 13, 14, 20, 26])
-def test_a_run_stopped_anywhere_goes_on_as_if_it_had_not(workers, stop, refresh):
-    whole = follow(make(workers, refresh), passes=3)
-    first = make(workers, refresh)
+@pytest.mark.parametrize("learner", [EAGER, NEARLY], ids=["eager", "cautious"])
+def test_a_run_stopped_anywhere_goes_on_as_if_it_had_not(workers, stop, refresh, learner):
+    whole = follow(make(workers, refresh, learner=learner), passes=3)
+    first = make(workers, refresh, learner=learner)
     before = follow(first, steps=stop, passes=3)
     state = through_a_file(first.state_dict())
-    second = make(workers, refresh, rng=99)
+    second = make(workers, refresh, learner=learner, rng=99)
     second.load_state_dict(state)
     after = follow(second, steps=39 - stop, passes=4)
     assert before + after == whole
-    assert second.meter.gain == _meter(make(workers, refresh)).gain
+    assert len({str(mixture) for *_, mixture in whole}) > 20
+    assert second.meter.gain == _meter(make(workers, refresh, learner=learner)).gain
 
 
 def _meter(loader):
@@ -198,9 +200,10 @@ def test_distributed_checkpoints_take_it(tmp_path):
 
 SCRIPT = """
     import json, sys, torch, varmix
-    from loading import LABELS, Numbers, follow
+    from loading import EAGER, LABELS, Numbers, follow
     from varmix.torch import AdaptiveLoader
-    loader = AdaptiveLoader(Numbers(), varmix.Groups(LABELS, replacement=False), 8, num_workers=2, rng=7)
+    groups = varmix.Groups(LABELS, replacement=False)
+    loader = AdaptiveLoader(Numbers(), groups, 8, learner=EAGER, num_workers=2, rng=7)
     loader.load_state_dict(torch.load(sys.argv[1], weights_only=True))
     print(json.dumps(follow(loader, steps=20, passes=3)))
 """

@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments, default_data_collator
 
+from loading import EAGER
 from varmix.torch import MixtureBatchSampler, norms
 
 PAGE = Path(__file__).parents[2] / "docs" / "torch.md"
@@ -82,6 +83,11 @@ class Scores(torch.nn.Module):
         return {"loss": cross_entropy(logits, labels), "logits": logits}
 
 
+def adaptive():
+    """Give batches of a mixture that is played from the first one on."""
+    return MixtureBatchSampler(data()[1], batch_size=BATCH, learner=EAGER, rng=0)
+
+
 def build(folder, workers=0, **options):
     torch.manual_seed(0)
     arguments = TrainingArguments(
@@ -104,7 +110,7 @@ def build(folder, workers=0, **options):
         train_dataset=Rows(),
         eval_dataset=Rows(),
         data_collator=default_data_collator,
-        batches=MixtureBatchSampler(data()[1], batch_size=BATCH, rng=0),
+        batches=adaptive(),
     )
 
 
@@ -115,7 +121,7 @@ def weights(trainer):
 def by_hand(accumulated):
     """What the Trainer should do, in a loop of one's own."""
     torch.manual_seed(0)
-    (x, labels), model, batches = data(), Scores(), MixtureBatchSampler(data()[1], batch_size=BATCH, rng=0)
+    (x, labels), model, batches = data(), Scores(), adaptive()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(2):
         drawn = iter(batches)

@@ -11,18 +11,20 @@ from varmix.learners.base import save_state
 
 LEARNERS = [varmix.BarrierNewton(), varmix.BarrierNewton(window=5), varmix.OGD(), varmix.OGD(step_size=0.1)]
 LEARNERS += [varmix.ONS(gamma=0.1), varmix.ONS(gamma=0.1, projection="pgd"), varmix.Fixed([0.2, 0.3, 0.5])]
+LEARNERS += [varmix.Cautious(doubt=1.0, keep=1.2, window=3)]
 
 
 def problem(seed, m=7, k=3):
     rng = np.random.default_rng(seed)
-    ratios, coefficients = rng.gamma(0.5, size=(m, k)), rng.gamma(0.5, size=m)
+    ratios, coefficients = rng.gamma(0.5, 2.0, size=(m, k)), rng.gamma(0.5, size=m)
     ratios[:, -1] = 1.0
+    coefficients *= 0.1 + ratios[:, 0] ** 2  # the first component is worth more than the others
     w = rng.dirichlet(np.ones(k))
     return Evidence(ratios, coefficients), 0.9 * w + 0.1 * np.eye(k)[-1]
 
 
 def in_one_row(evidence, w):
-    return Evidence.from_sums(evidence.value(w), evidence.gradient(w))
+    return Evidence.from_sums(evidence.value(w), evidence.gradient(w), evidence.at_anchor)
 
 
 @given(st.integers(0, 10**6))
@@ -32,6 +34,7 @@ def test_one_row_has_the_same_value_and_gradient(seed):
     assert len(one.ratios) == 1
     np.testing.assert_allclose(one.value(w), evidence.value(w), rtol=1e-12)
     np.testing.assert_allclose(one.gradient(w), evidence.gradient(w), rtol=1e-10)
+    assert one.at_anchor == evidence.at_anchor == pytest.approx(evidence.value([0.0, 0.0, 1.0]))
 
 
 @given(st.integers(0, 10**6))
@@ -48,8 +51,9 @@ def test_learners_without_rows_take_the_same_steps(learner):
     for seed in range(30):
         evidence, _ = problem(seed)
         whole = learner.step(whole, evidence)
-        parts = learner.step(parts, in_one_row(evidence, parts.mixture))
+        parts = learner.step(parts, in_one_row(evidence, getattr(parts, "learnt", parts).mixture))
         np.testing.assert_allclose(parts.mixture, whole.mixture, rtol=0, atol=1e-9)
+    assert isinstance(learner, varmix.Fixed) or not np.allclose(whole.mixture, learner.init(3).mixture)
 
 
 @pytest.mark.parametrize("learner", [Leader(), Neyman([0.5, 0.5])], ids=repr)

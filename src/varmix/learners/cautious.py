@@ -12,16 +12,21 @@ from varmix.learners.barrier_newton import BarrierNewton
 from varmix.learners.base import HasMixture, Learner, checked
 
 DOUBT, KEEP = 1.25, 1.5  # gains below which plain shuffling is the better choice, and from which it never was
+LATELY = 0.1  # the part of a round in the scale
 
 
 class CautiousState(NamedTuple):
-    """The mixture that is played, what was learnt, and moving sums: costs of the anchor and of that, and rounds."""
+    """The mixture that is played, what was learnt, and moving sums: costs of the anchor and of that, and rounds.
+
+    Costs are in units of `scale`, what the anchor has cost lately.
+    """
 
     mixture: FloatArray
     learnt: HasMixture
     anchor: float
     cost: float
     rounds: float
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,9 @@ class Cautious:
     it.  With a = (G - doubt) / (keep - doubt), from 0 to 1, the mixture to draw with is
 
         (1 - a) e_k + a w.
+
+    Losses may fall a hundredfold in the first few rounds of training, which would outweigh all others for long.  So
+    rounds are added up in units of what the anchor has cost lately.
 
     So where there is little to gain nothing is put at risk: a reshuffled mixture whose groups are dealt by chance
     (`varmix.allocate.Shuffled`) is plain shuffling then, in law.  It is what loaders do unless told.
@@ -53,7 +61,7 @@ class Cautious:
     >>> state.mixture.tolist(), learner.gain(state)
     ([0.0, 0.0, 1.0], 1.0)
     >>> rare = Evidence(ratios=[[20.0, 0.0, 1.0], [0.0, 1.05, 1.0]], coefficients=[4.0, 0.01])
-    >>> for _ in range(100):
+    >>> for _ in range(50):
     ...     state = learner.step(state, rare)
     >>> learner.gain(state) > 1.5, bool(state.mixture[0] > 0.5)
     (True, True)
@@ -62,15 +70,17 @@ class Cautious:
     learner: Learner[Any] = field(default_factory=BarrierNewton)
     doubt: float = DOUBT
     keep: float = KEEP
-    window: int = 100
+    window: int = 50
 
     def __post_init__(self) -> None:
         if isinstance(self.learner, (type, Cautious)) or not hasattr(self.learner, "step"):
             raise TypeError(f"learner must be one such as varmix.BarrierNewton(), got {self.learner!r}.")
         checked(self, doubt=as_positive(self.doubt, "doubt"), keep=as_positive(self.keep, "keep"))
         checked(self, window=as_count(self.window, "window", least=2))
-        if self.keep <= self.doubt:
-            raise ValueError(f"keep must be above doubt, got {self.keep} and {self.doubt}.")
+        if not 1.0 <= self.doubt < self.keep:
+            raise ValueError(
+                f"doubt must be at least 1, no gain at all, and below keep; got {self.doubt}, {self.keep}."
+            )
 
     @property
     def needs_rows(self) -> bool:
@@ -84,19 +94,20 @@ class Cautious:
 
     def init(self, k: int) -> CautiousState:
         """Start at the anchor."""
-        return CautiousState(np.eye(1, k, k - 1)[0], self.learner.init(k), 0.0, 0.0, 0.0)
+        return CautiousState(np.eye(1, k, k - 1)[0], self.learner.init(k), 0.0, 0.0, 0.0, 0.0)
 
     def step(self, state: CautiousState, evidence: Evidence) -> CautiousState:
         """Compare what was learnt with the anchor, let the learner step, and play as much of it as it has earned."""
-        learnt, decay = state.learnt, 1.0 - 1.0 / self.window
-        anchor = decay * state.anchor + evidence.at_anchor
-        cost = decay * state.cost + evidence.value(learnt.mixture)
-        after = self.learner.step(learnt, evidence)
-        part = self.part(self._gain(anchor, cost, rounds := decay * state.rounds + 1.0))
-        mixture = part * after.mixture
+        a, b, decay = evidence.at_anchor, evidence.value(state.learnt.mixture), 1.0 - 1.0 / self.window
+        scale = (1.0 - LATELY) * state.scale + LATELY * a if state.rounds else a
+        anchor, cost, rounds = decay * state.anchor, decay * state.cost, decay * state.rounds + 1.0
+        if a > 0.0:  # and so the scale, of which it is a tenth at least
+            anchor, cost = anchor + a / scale, cost + b / scale
+        learnt, part = self.learner.step(state.learnt, evidence), self.part(self._gain(anchor, cost, rounds))
+        mixture = part * learnt.mixture
         mixture[-1] += 1.0 - part
         settle(mixture, self.gamma)
-        return CautiousState(mixture, after, anchor, cost, rounds)
+        return CautiousState(mixture, learnt, anchor, cost, rounds, scale)
 
     def gain(self, state: CautiousState) -> float:
         """Give what the learner's mixture gains over the anchor, played or not."""

@@ -13,7 +13,7 @@ from varmix.allocate import Allocation
 from varmix.arrays import FloatArray, State, as_count, require
 from varmix.components import Groups
 from varmix.draw import Draw
-from varmix.learners import Learner
+from varmix.learners import Cautious, Learner
 from varmix.meter import GainMeter
 from varmix.sampler import Sampler
 from varmix.torch.collate import Collate, Slots, Tagged
@@ -113,7 +113,8 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
                 rng = np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
         self.sampler = as_sampler(components, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
         self.layout = layout_of(layout, processes, self.sampler.components.space.n)
-        self.meter = GainMeter(reshuffled=is_reshuffled(self.sampler))
+        cautious = isinstance(self.sampler.learner, Cautious)
+        self.meter = GainMeter(reshuffled=is_reshuffled(self.sampler), cautious=cautious)
         slots = self.batch_size // self.layout.world
         self._rounds = Rounds(self.sampler, self.meter, self.layout, slots, sync_every, self._settle)
         self._passes = Passes(self.batch_size, *self._plan(None if steps is None else as_count(steps, "steps")))

@@ -49,7 +49,9 @@ def as_sampler(
         family: Any = source if _is_family(source) else _groups(source)
         if isinstance(family, Groups) and not family.replacement:
             learner, gamma = _cautious(learner, gamma)
-            if isinstance(learner, Cautious) and allocate is None:  # where it stands aside, batches are of plain shuffling
+            if (
+                isinstance(learner, Cautious) and allocate is None
+            ):  # where it stands aside, batches are of plain shuffling
                 allocate = Shuffled(family.space.n)
         sampler = vrm(family, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
     space = sampler.components.space

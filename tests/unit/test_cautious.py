@@ -1,0 +1,191 @@
+"""Cautious plays the anchor until what was learnt pays, and loses nothing on the way."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import varmix
+from varmix import BarrierNewton, Cautious, Evidence, Fixed, Groups, Sampler, with_uniform
+from varmix.allocate import Shuffled
+from varmix.learners.base import save_state
+from varmix.testing import same
+
+K = 3
+ANCHOR = np.array([0.0, 0.0, 1.0])
+RARE, COMMON = [20.0, 0.0, 1.0], [0.0, 20 / 19, 1.0]  # groups of a twentieth of the points, and of the rest
+
+
+def uneven(scale=1.0):
+    """The rare group carries nearly everything."""
+    return Evidence([RARE, COMMON], np.array([4.0, 0.01]) * scale)
+
+
+def level():
+    """As many of either as there are, and all alike."""
+    return Evidence([RARE, *[COMMON] * 19], np.ones(20))
+
+
+def course(learner, rounds):
+    states = [learner.init(K)]
+    for evidence in rounds:
+        states.append(learner.step(states[-1], evidence))
+    return states
+
+
+def random_rounds(seed, count=40):
+    rng = np.random.default_rng(seed)
+    rounds = []
+    for _ in range(count):
+        rows = np.where(rng.random(4)[:, None] < 0.3, RARE, COMMON)
+        rounds.append(Evidence(rows, rng.gamma(0.3, size=4) * np.where(rows[:, 0] > 0, 3.0, 1.0)))
+    return rounds
+
+
+def test_where_there_is_nothing_to_gain_the_anchor_is_played_to_the_bit():
+    for state in course(Cautious(), [level()] * 300):
+        assert state.mixture.tolist() == ANCHOR.tolist()
+
+
+def test_where_there_is_much_to_gain_the_learner_is_played():
+    states = course(Cautious(window=10), [uneven()] * 100)
+    assert states[0].mixture.tolist() == ANCHOR.tolist()
+    np.testing.assert_allclose(states[-1].mixture, states[-1].learnt.mixture, rtol=1e-12)
+    assert states[-1].mixture[0] > 0.5
+
+
+def test_what_does_not_pay_any_more_is_given_up():
+    learner = Cautious(Fixed([0.8, 0.1, 0.1]), window=10)
+    *_, paying = course(learner, [uneven()] * 50)
+    after = paying
+    for _ in range(100):
+        after = learner.step(after, level())
+    assert paying.mixture.tolist() == pytest.approx([0.8, 0.1, 0.1])
+    assert learner.gain(after) < 1.0
+    assert after.mixture.tolist() == ANCHOR.tolist()
+
+
+@given(st.integers(0, 10**6))
+def test_the_learner_steps_as_it_would_alone(seed):
+    rounds = random_rounds(seed)
+    alone, cautious = course(BarrierNewton(), rounds), course(Cautious(), rounds)
+    for mine, state in zip(alone, cautious, strict=True):
+        assert same(save_state(mine), save_state(state.learnt))
+
+
+@given(st.integers(0, 10**6), st.integers(2, 30))
+def test_the_gain_is_that_of_mixtures_that_had_not_seen_the_round(seed, window):
+    """The oracle: all rounds at hand, weighted by their age, and filled up to the window with rounds without gain."""
+    rounds, learner = random_rounds(seed), Cautious(window=window)
+    states = course(learner, rounds)
+    weights = (1.0 - 1.0 / window) ** np.arange(len(rounds))[::-1]
+    anchor = np.array([evidence.value(ANCHOR) for evidence in rounds])
+    cost = np.array([e.value(state.learnt.mixture) for e, state in zip(rounds, states, strict=False)])
+    scales = [anchor[0]]
+    for a in anchor[1:]:
+        scales.append(0.9 * scales[-1] + 0.1 * a)
+    anchor, cost = anchor / scales, cost / scales
+    mean, missing = weights @ anchor / weights.sum(), window - weights.sum()
+    expected = (weights @ anchor + missing * mean) / (weights @ cost + missing * mean)
+    assert learner.gain(states[-1]) == pytest.approx(expected)
+
+
+@given(st.integers(0, 10**6))
+def test_what_is_played_lies_between_the_anchor_and_what_was_learnt(seed):
+    learner = Cautious(doubt=1.0, keep=1.3, window=5)
+    for state in course(learner, random_rounds(seed)):
+        part = learner.part(learner.gain(state))
+        np.testing.assert_allclose(state.mixture, (1 - part) * ANCHOR + part * state.learnt.mixture, atol=1e-12)
+        assert state.mixture[-1] >= learner.gamma
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_the_scale_of_the_losses_does_not_matter(scale):
+    plain, scaled = (course(Cautious(window=5), [uneven(s)] * 20)[-1].mixture for s in (1.0, scale))
+    assert 0.0 < plain[0] < 1.0
+    np.testing.assert_allclose(scaled, plain, rtol=1e-9)
+
+
+def test_early_rounds_are_not_believed_at_once():
+    learner = Cautious(Fixed([0.8, 0.1, 0.1]), window=100)
+    states = course(learner, [uneven()] * 200)
+    played = [state.mixture[0] > 0 for state in states]
+    assert learner.gain(states[-1]) > 5
+    assert 5 < played.index(True) < 50
+
+
+def test_losses_that_were_large_at_first_do_not_outweigh_what_came_after():
+    """As in training: for five rounds all points are as bad as can be, and then the rare ones alone."""
+    early = [Evidence([RARE, *[COMMON] * 19], np.full(20, 60.0))] * 5
+    states = course(Cautious(Fixed([0.5, 0.3, 0.2])), early + [uneven()] * 50)
+    assert states[6].mixture.tolist() == ANCHOR.tolist()
+    assert states[-1].mixture[0] == pytest.approx(0.5)
+
+
+def test_rounds_without_any_loss_tell_nothing():
+    learner, nothing = Cautious(Fixed([0.8, 0.1, 0.1])), Evidence([COMMON], [0.0])
+    states = course(learner, [uneven()] * 60 + [nothing] * 5000 + [uneven()] * 3)
+    assert learner.gain(states[60]) > 2
+    assert np.isfinite(learner.gain(states[-1]))
+    assert states[-1].mixture[0] > 0.5
+
+
+def test_it_needs_rows_where_its_learner_does():
+    assert not Cautious().needs_rows
+    assert Cautious(varmix.Leader()).needs_rows
+
+
+def test_the_anchor_must_be_there():
+    with pytest.raises(ValueError, match="The last component .* must be the uniform law"):
+        Sampler(Groups([0, 0, 1]), Cautious(Fixed()), rng=0)
+    assert Sampler(with_uniform(Groups([0, 0, 1])), Cautious(Fixed()), rng=0).mixture.tolist() == ANCHOR.tolist()
+
+
+def trained(groups, norms, rounds=200):
+    sampler = varmix.vrm(groups, learner=Cautious(), allocate=Shuffled(groups.space.n), rng=0)
+    draws = []
+    for _ in range(rounds):
+        draws.append(sampler.draw(10))
+        sampler.update(draws[-1], norms[draws[-1].indices])
+    return sampler, draws
+
+
+@pytest.mark.parametrize("refresh", [None, "cross"])
+def test_a_cautious_sampler_of_even_points_is_plain_shuffling(refresh):
+    """Every point once a pass, without weights, in spite of the feedback."""
+    groups = Groups(np.repeat([0, 1, 2], [60, 30, 10]), replacement=False, refresh=refresh)
+    sampler, draws = trained(groups, np.random.default_rng(0).uniform(0.9, 1.1, size=100))
+    assert sampler.learnt.max() < 0.99  # which is not where the learner is
+    assert {weight for draw in draws for weight in draw.weights} == {1.0}
+    for first in range(0, 200, 10):
+        drawn = np.concatenate([draw.indices for draw in draws[first : first + 10]])
+        assert sorted(drawn) == list(range(100))
+
+
+def test_a_cautious_sampler_of_uneven_points_goes_over_to_the_mixture():
+    labels = np.repeat([0, 1, 2], [60, 30, 10])
+    sampler, draws = trained(Groups(labels, replacement=False), np.array([1.0, 1.0, 8.0])[labels])
+    assert {weight for draw in draws[:5] for weight in draw.weights} == {1.0}
+    assert sampler.mixture[2] > 0.4
+    np.testing.assert_allclose(sampler.mixture, sampler.learnt, rtol=1e-12)
+    values = np.arange(100.0)
+    estimate = np.mean([(draw.weights * values[draw.indices]).mean() for draw in draws])
+    assert estimate == pytest.approx(values.mean(), rel=0.03)
+
+
+def test_states_are_refused_where_the_learner_inside_differs(tmp_path):
+    def build(gamma):
+        return varmix.vrm(Groups([0, 0, 1]), learner=Cautious(BarrierNewton(gamma=gamma)), rng=0)
+
+    varmix.save(tmp_path / "state", build(0.1))
+    with pytest.raises(ValueError, match=r"had learner = .*'gamma': 0.1.* this one has .*'gamma': 0.2"):
+        varmix.load(tmp_path / "state", build(0.2))
+
+
+def test_damage_inside_what_was_learnt_is_refused():
+    sampler = varmix.vrm(Groups([0, 0, 1]), learner=Cautious(), rng=0)
+    state = sampler.state_dict()
+    state["learner"]["learnt"]["mixture"] = np.full(3, 0.7)
+    with pytest.raises(ValueError, match="damaged"):
+        sampler.load_state_dict(state)
+    assert sampler.mixture.tolist() == ANCHOR.tolist()
