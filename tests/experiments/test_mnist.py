@@ -197,7 +197,7 @@ def test_a_plan_has_a_search_per_arm_and_then_follow_the_test_runs(small, monkey
     assert {c["step"] for c in following} == {1.0}
     assert len(following) == len(then("full", []))
     assert {key(c) for c in following if c["arm"] != AGAIN} == {key(c) for c in planned}
-    assert {c["seed"] for c in following if c["task"] == RARE} == set(range(100, 108))
+    assert {c["seed"] for c in following if c["task"] == RARE} == set(range(200, 216))
     assert [c["epochs"] for c in planned if (c["task"], c["arm"]) == (RARE, CROSS)] == [1, 2]
     assert then("full", records[:1])[0]["seed"] < FIRST
     assert all(seconds(c) > 0 for c in planned + following)

@@ -136,7 +136,7 @@ def test_it_needs_rows_where_its_learner_does():
 
 
 def test_the_anchor_must_be_there():
-    with pytest.raises(ValueError, match="The last component .* must be the uniform law"):
+    with pytest.raises(ValueError, match=r"The last component .* must be the uniform law"):
         Sampler(Groups([0, 0, 1]), Cautious(Fixed()), rng=0)
     assert Sampler(with_uniform(Groups([0, 0, 1])), Cautious(Fixed()), rng=0).mixture.tolist() == ANCHOR.tolist()
 

@@ -1,5 +1,7 @@
 """Which lane serves which slot of a batch.  `shares` are non-negative with sum one, up to rounding."""
 
+import numpy as np
+
 from varmix.arrays import FloatArray, IntArray
 from varmix.kernels.jit import kernel
 
@@ -74,23 +76,42 @@ def shuffled(shares: FloatArray, period: int, uniforms: FloatArray, state: Float
     urn, from which a pass is dealt without replacement.  Who was served a part of a slot too much is owed nothing.
     """
     k = shares.shape[0]
+    owed = np.empty(k)
+    first = 0
+    while first < lanes.shape[0]:
+        left = float(period - state[k])
+        if not 1.0 <= left <= period:  # whatever a damaged state says
+            left = 1.0
+        last = min(first + int(left), lanes.shape[0])
+        # A slot adds the shares to the credits and takes them from what is to come: only the lane served is owed less.
+        for j in range(k):
+            owed[j] = left * shares[j] + state[j] if shares[j] > 0.0 else 0.0
+        _deal(shares, owed, uniforms[first:last], lanes[first:last])
+        for r in range(first, last):  # slot by slot, so that rounding does not know of batches
+            for j in range(k):
+                state[j] += shares[j]
+            state[lanes[r]] -= 1.0
+        state[k] = state[k] + (last - first) if left > last - first else 0.0
+        first = last
+
+
+@kernel
+def _deal(shares: FloatArray, owed: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
+    """Draw lanes in proportion to what they are owed, each of which takes a slot off; who is owed nothing waits."""
+    total = 0.0
+    for j in range(owed.shape[0]):
+        total += max(owed[j], 0.0)
     for r in range(lanes.shape[0]):
-        left = max(float(period - state[k]), 1.0)
-        total = 0.0
-        for j in range(k):
-            if shares[j] > 0.0:
-                total += max(left * shares[j] + state[j], 0.0)
         chosen = -1
-        if not total > 0.0:  # all was owed to lanes that have lost their share
-            chosen = invert(shares, uniforms[r])
         rest = uniforms[r] * total
-        for j in range(k):
-            owed = left * shares[j] + state[j] if shares[j] > 0.0 else 0.0
-            if owed > 0.0 and (chosen < 0 or rest >= 0.0):
+        for j in range(owed.shape[0]):
+            if owed[j] > 0.0:
                 chosen = j  # rounding may leave some of it: the last lane that is owed anything takes it
-                rest -= owed
-            state[j] += shares[j]
-        chosen = max(chosen, 0)
-        state[chosen] -= 1.0
+                rest -= owed[j]
+                if rest < 0.0:
+                    break
+        if chosen < 0:  # all was owed to lanes that have lost their share
+            chosen = invert(shares, uniforms[r])
+        total -= min(max(owed[chosen], 0.0), 1.0)
+        owed[chosen] -= 1.0
         lanes[r] = chosen
-        state[k] = state[k] + 1.0 if left > 1.0 else 0.0

@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from varmix.experiments.mnist.table import Table
-from varmix.experiments.mnist.tasks import BALANCED, BASELINES, CROSS, LABELS, LARGER, MIXTURES, MNIST, RARE, STATIC
+from varmix.experiments.mnist.tasks import (
+    ALWAYS_CROSS,
+    ALWAYS_ON,
+    BALANCED,
+    BASELINES,
+    CROSS,
+    LABELS,
+    LARGER,
+    MIXTURES,
+    MNIST,
+    RARE,
+    STATIC,
+)
 from varmix.experiments.records import Result
 from varmix.meter import QUIET
 
@@ -14,9 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SHOWN = {"reshuffling": BASELINES, LABELS: (LABELS,), CROSS: (CROSS,)}
+SHOWN = {"reshuffling": BASELINES, LABELS: (LABELS,), CROSS: (CROSS,), ALWAYS_CROSS: (ALWAYS_CROSS,)}
 RARE_SHOWN = {**SHOWN, BALANCED: (BALANCED,), STATIC: (STATIC,)}
-MARKERS = "osD^"
+MARKERS = "osD^v"
 TICKS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0)
 
 
@@ -85,13 +97,13 @@ def beside(table: Table) -> "Figure":
 def _dots(panel: "Axes", table: Table) -> None:
     from varmix.experiments.plots import COLORS
 
-    for index, arm in enumerate((LABELS, CROSS, LARGER, BALANCED)):
+    for index, arm in enumerate((LABELS, CROSS, ALWAYS_CROSS, LARGER, BALANCED)):
         label: str | None = arm
         for row, task in enumerate(table.tasks):
             ratio = table.relative(task, arm, "test")
             if ratio is None or not math.isfinite(ratio.value):
                 continue
-            y = -row + 0.2 * (1.5 - index)
+            y = -row + 0.16 * (2 - index)
             if ratio.low > 0 and math.isfinite(ratio.high):
                 panel.plot([ratio.low, ratio.high], [y, y], color=COLORS[index], linewidth=1.2)
             panel.plot([ratio.value], [y], MARKERS[index], color=COLORS[index], markersize=4, label=label)
@@ -109,7 +121,7 @@ def _scatter(panel: "Axes", table: Table) -> None:
     from varmix.experiments.plots import COLORS
 
     highest = 1.0
-    for index, arm in enumerate(MIXTURES):
+    for index, arm in enumerate((*MIXTURES, *ALWAYS_ON)):
         for kind, images in (("MNIST", True), ("other", False)):
             found = [
                 (table.gain(task, arm), table.relative(task, arm, "train"))

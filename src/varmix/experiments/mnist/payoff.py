@@ -4,7 +4,18 @@ from collections.abc import Sequence
 
 from varmix.experiments.findings import Claim, Verdict
 from varmix.experiments.mnist.table import Table
-from varmix.experiments.mnist.tasks import AGAIN, BALANCED, BASELINES, CROSS, LARGER, MIXTURES, OTHERS, RARE, STATIC
+from varmix.experiments.mnist.tasks import (
+    AGAIN,
+    ALWAYS_ON,
+    BALANCED,
+    BASELINES,
+    CROSS,
+    LARGER,
+    MIXTURES,
+    OTHERS,
+    RARE,
+    STATIC,
+)
 from varmix.experiments.mnist.wording import listing, number, settings, text
 from varmix.experiments.statistics import geometric_mean
 from varmix.meter import Interval
@@ -109,7 +120,7 @@ def _row(table: Table, task: str) -> str:
     said = []
     for arm in arms:
         held, train = table.relative(task, arm, "test"), table.relative(task, arm, "train")
-        gain = f" (gain {table.gain(task, arm):.3g})" if arm in MIXTURES else ""
+        gain = f" (gain {table.gain(task, arm):.3g})" if arm in (*MIXTURES, *ALWAYS_ON) else ""
         said.append(f"{arm}{gain} held-out {text(held)}, training {text(train)}")
     noise = table.noise(task, *BASELINES)
     return "; ".join([*said, f"noise {number(noise[0])} to {number(noise[-1])}"] if noise else said)

@@ -10,8 +10,9 @@ LARGER, BALANCED, STATIC = "reshuffling, batch x 4", "class-balanced draws", "cl
 ALWAYS, ALWAYS_CROSS = "mixture of labels, always on", "mixture, cross, always on"
 LARGE = 4  # times the batch, for as many steps
 BASELINES = (RESHUFFLING, AGAIN)  # pooled: no arm is compared with one lucky set of runs
-MIXTURES = (LABELS, CROSS)
-USUAL = (RESHUFFLING, AGAIN, LABELS, CROSS, ALWAYS, ALWAYS_CROSS)
+MIXTURES = (LABELS, CROSS)  # as loaders have them: plain shuffling until they pay
+ALWAYS_ON = (ALWAYS, ALWAYS_CROSS)  # the same from the first batch on, and in even batches
+USUAL = (*BASELINES, *MIXTURES, *ALWAYS_ON)
 
 
 @dataclass(frozen=True)
