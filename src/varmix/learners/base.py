@@ -31,7 +31,8 @@ class Learner(Protocol[S]):
     """An online algorithm over mixtures, as two pure functions and a few frozen settings.
 
     `needs_rows` says what many processes must exchange: False when a learner reads only the value and the gradient
-    of the evidence (k + 1 numbers that can be summed), True when it looks at single rows.
+    of the evidence at its mixture and what the anchor costs (k + 2 numbers that can be summed), True when it looks at
+    single rows.
     """
 
     @property

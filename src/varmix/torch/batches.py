@@ -11,13 +11,12 @@ from torch.utils.data import Sampler as TorchSampler
 
 from varmix.allocate import Allocation
 from varmix.arrays import FloatArray, State, as_count, require
-from varmix.components import Groups
 from varmix.draw import Draw
 from varmix.learners import Cautious, Learner
 from varmix.meter import GainMeter
 from varmix.sampler import Sampler
 from varmix.torch.collate import Collate, Slots, Tagged
-from varmix.torch.distributed import LayoutName, Rounds, layout_of
+from varmix.torch.distributed import LayoutName, Rounds, agree, layout_of
 from varmix.torch.distributed.layout import processes_of
 from varmix.torch.flight import number
 from varmix.torch.passes import Passes
@@ -43,12 +42,14 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
     batch_size
         Points in a batch, of all processes together.
     learner
-        How the mixture adapts; `varmix.BarrierNewton` unless told.
+        How the mixture adapts: for groups without replacement `varmix.Cautious()` unless told, which is plain shuffling
+        until the mixture pays; else, or to have the mixture from the first batch on, `varmix.BarrierNewton()`.
     gamma
         Least share of the uniform component, 0.1 unless told.
     allocate
-        How the slots of a batch are given to groups: `varmix.allocate.carried` for groups without replacement, so that
-        every batch holds the same of each, unless told; `varmix.allocate.Shuffled(n)` deals them out by chance.
+        How the slots of a batch are given to groups: unless told, those of a cautious learner are dealt out by chance
+        as shuffling does, `varmix.allocate.Shuffled(n)`; with any other learner every batch holds of each group what is
+        due to it, `varmix.allocate.carried`.
     rng
         Seed, generator or None.  Processes that share a mixture all take that of the first.
     steps
@@ -118,7 +119,7 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         slots = self.batch_size // self.layout.world
         self._rounds = Rounds(self.sampler, self.meter, self.layout, slots, sync_every, self._settle)
         self._passes = Passes(self.batch_size, *self._plan(None if steps is None else as_count(steps, "steps")))
-        self._agree(sync_every)
+        agree(self.sampler, self.layout, batch_size=self.batch_size, steps=len(self), sync_every=sync_every)
 
     def _plan(self, steps: int | None) -> tuple[int, int]:
         """Give the number of full batches in a pass, and the size of a last one."""
@@ -134,19 +135,6 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
                 f"batches, drop_last=False, or say how many steps a pass has."
             )
         return full, rest
-
-    def _agree(self, sync_every: int) -> None:
-        if self.layout.processes is None:
-            return
-        state = self.sampler.state_dict()
-        settings: dict[str, object] = {"batch_size": self.batch_size, "steps": len(self), "sync_every": sync_every}
-        family = self.sampler.components
-        labels = family.labels.tolist() if isinstance(family, Groups) else None  # components must mean the same
-        settings |= {"learner": repr(state["settings"]["learner"]), "components": (family.k, labels)}
-        if self.layout.name == "replicated":
-            settings |= {"components": _printed(state["components"]), "rng": repr(state["uniforms"])}
-            settings |= {"allocate": repr(state["settings"]["allocate"])}
-        self.layout.processes.agree(settings)
 
     def __len__(self) -> int:
         return len(self._passes)
@@ -164,6 +152,11 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
     def mixture(self) -> FloatArray:
         """The mixture that the next draw is made with."""
         return self.sampler.mixture
+
+    @property
+    def learnt(self) -> FloatArray:
+        """The mixture that was learnt, also while the learner plays plain shuffling."""
+        return self.sampler.learnt
 
     @property
     def exchanged(self) -> str:
@@ -305,8 +298,3 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"MixtureBatchSampler({self.sampler.components!r}, batch_size={self.batch_size}, {self.layout.name})"
-
-
-def _printed(state: State) -> str:
-    """Give all of a state, long arrays included, as text that tells states apart."""
-    return repr({key: value.tobytes() if isinstance(value, np.ndarray) else value for key, value in state.items()})

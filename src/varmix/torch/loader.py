@@ -32,8 +32,8 @@ class AdaptiveLoader:
     fetch `lag = num_workers * prefetch_factor` batches ahead, so feedback reaches the draws that much later.  Every
     batch has its own receipt, with the probabilities that it was drawn with, so the weights are right all the same.
 
-    A pass over the loader draws as many points as there are: each comes once on average, some groups more often and
-    others less.  With a single group each comes exactly once, as with `shuffle=True`.
+    A pass over the loader draws as many points as there are.  Each comes exactly once, as with `shuffle=True`, until
+    feedback has shown that a mixture of the groups pays; then once on average, some groups more often and others less.
 
     Parameters
     ----------
@@ -44,13 +44,15 @@ class AdaptiveLoader:
     batch_size
         Items in a batch, of all processes together.
     learner
-        How the mixture adapts; `varmix.BarrierNewton` unless told.
+        How the mixture adapts: for groups without replacement `varmix.Cautious()` unless told, which is plain shuffling
+        until the mixture pays; else, or to have the mixture from the first batch on, `varmix.BarrierNewton()`.
     gamma
         Least share of the uniform component, 0.1 unless told: no weight exceeds `1 / gamma` (times the scale of a
         shard).
     allocate
-        How the slots of a batch are given to groups: `varmix.allocate.carried` for groups without replacement, so that
-        every batch holds the same of each, unless told; `varmix.allocate.Shuffled(n)` deals them out by chance.
+        How the slots of a batch are given to groups: unless told, those of a cautious learner are dealt out by chance
+        as shuffling does, `varmix.allocate.Shuffled(n)`; with any other learner every batch holds of each group what is
+        due to it, `varmix.allocate.carried`.
     rng
         Seed, generator or None.
     steps
@@ -80,9 +82,10 @@ class AdaptiveLoader:
     >>> labels = torch.arange(1000) % 10
     >>> data = TensorDataset(torch.randn(1000, 5), labels)
     >>> loader = AdaptiveLoader(data, labels, batch_size=50, rng=0)
-    >>> for (x, y), draw in loader:
-    ...     losses = torch.where(y == 3, 10.0, 1.0)
-    ...     loader.update(draw, losses)
+    >>> for epoch in range(3):
+    ...     for (x, y), draw in loader:
+    ...         losses = torch.where(y == 3, 10.0, 1.0)
+    ...         loader.update(draw, losses)
     >>> int(loader.mixture[:-1].argmax())
     3
     """
@@ -156,6 +159,11 @@ class AdaptiveLoader:
     def mixture(self) -> FloatArray:
         """The mixture that the next draw is made with."""
         return self.batches.mixture
+
+    @property
+    def learnt(self) -> FloatArray:
+        """The mixture that was learnt, also while the learner plays plain shuffling."""
+        return self.batches.learnt
 
     @property
     def batch_size(self) -> int:

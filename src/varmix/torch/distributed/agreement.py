@@ -1,0 +1,26 @@
+"""What processes must have in common before they draw together."""
+
+import numpy as np
+
+from varmix.arrays import State
+from varmix.components import Groups
+from varmix.sampler import Sampler
+from varmix.torch.distributed.layout import Layout
+
+
+def agree(sampler: Sampler, layout: Layout, **settings: object) -> None:
+    """Refuse, on all processes, samplers or settings that differ between them."""
+    if layout.processes is None:
+        return
+    state, family = sampler.state_dict(), sampler.components
+    labels = family.labels.tolist() if isinstance(family, Groups) else None  # components must mean the same
+    settings |= {"learner": repr(state["settings"]["learner"]), "components": (family.k, labels)}
+    if layout.name == "replicated":
+        settings |= {"components": _printed(state["components"]), "rng": repr(state["uniforms"])}
+        settings |= {"allocate": repr(state["settings"]["allocate"])}
+    layout.processes.agree(settings)
+
+
+def _printed(state: State) -> str:
+    """Give all of a state, long arrays included, as text that tells states apart."""
+    return repr({key: value.tobytes() if isinstance(value, np.ndarray) else value for key, value in state.items()})
