@@ -204,5 +204,6 @@ LEARNERS = {
     "nested neyman": lambda: Neyman([0.2, 0.3, 0.5], parents=["a", "b", "b"]),
     "fixed": Fixed,
     "cautious": Cautious,
+    "cautious, nearly": lambda: Cautious(doubt=1.0, keep=1.01, window=2),
     "cautious leader": lambda: Cautious(Leader(window=25), doubt=1.0, keep=1.01, window=2),
 }

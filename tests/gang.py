@@ -115,6 +115,7 @@ def replicated(rank, world):
     loader = build("groups", sync_every=5)
     calls = count_collectives()
     found["sync_every"] = {**seen_by(loader, 200), "calls": dict(calls)}
+    found["cautious, sync_every"] = seen_by(build("cautious", sync_every=5), 200)
     found["workers"] = seen_by(build("groups", num_workers=1), 30)
     found["draws"] = loader.meter.draws
     found["gain"] = loader.meter.gain
@@ -138,7 +139,7 @@ def sharded(rank, world):
     found = {"heard": heard(rank)}
     n, offset = SIZES[rank], sum(SIZES[:rank])
     labels = np.arange(n) % 3
-    for name, learner in (("sums", EAGER), ("rows", varmix.Leader())):
+    for name, learner in (("sums", EAGER), ("rows", varmix.Leader()), ("cautious", None)):
         loader = AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0, learner=learner, steps=500)
         calls, total, largest = count_collectives(), 0.0, 0.0
         for batch, draw in loader:
@@ -156,6 +157,7 @@ def sharded(rank, world):
             "draws": loader.meter.draws,
             "meter": loader.meter.summary(),
             "largest": largest,
+            "gain": loader.sampler.learnt_gain,
         }
     found["labels"] = _error(lambda: AdaptiveLoader(Numbers(n), labels + rank, 24, layout="sharded", rng=0))
     found["steps"] = len(AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0))
@@ -247,6 +249,14 @@ def refusals(rank, world):
     found["allocate"] = _error(
         lambda: AdaptiveLoader(Numbers(), LABELS, 24, allocate=[None, Shuffled(60)][rank % 2], rng=0)
     )
+    found["learner"] = _error(
+        lambda: AdaptiveLoader(
+            Numbers(), LABELS, 24, learner=varmix.Cautious(varmix.BarrierNewton(gamma=0.1 + rank / 9))
+        )
+    )
+    thousands = np.full(1501, 1 / 1501) + 1e-5 * rank * (np.eye(1501)[700] - np.eye(1501)[701])
+    family = varmix.Dense(np.full((100, 1500), 0.01))
+    found["one number"] = _error(lambda: AdaptiveLoader(Numbers(), family, 24, learner=varmix.Fixed(thousands), rng=0))
     loader = build("groups")
     batch, draw = next(iter(loader))
     if rank == 1:

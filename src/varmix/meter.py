@@ -95,7 +95,7 @@ class GainMeter:
     reshuffled
         Whether the draws come from groups without replacement; the verdict asks more of draws with replacement.
     cautious
-        Whether the learner is `varmix.Cautious`, which needs no advice to leave the mixture alone.
+        Whether the learner is `varmix.Cautious`, which needs no advice to leave a mixture alone that does not pay.
 
     Examples
     --------
@@ -236,7 +236,9 @@ class GainMeter:
 
     def _advice(self, gain: Interval) -> str:
         if self._cautious and gain.value < self._doubt:
-            return "there is little to gain, and the mixture stands aside for plain shuffling while that is so"
+            return (
+                "little was gained, and a mixture is played only as far as it pays, so nothing has to be switched off"
+            )
         if gain.high < 1.0:
             return "it costs more than it gives, switch it off"
         if gain.low <= 1.0:

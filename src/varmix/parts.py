@@ -18,7 +18,7 @@ def described(part: object) -> State:
 
 
 def _plain(value: object) -> object:
-    if is_dataclass(value):  # a part of a part
+    if hasattr(value, "step") and not isinstance(value, type):  # a learner inside another
         return described(value)
     if isinstance(value, np.generic):
         return value.item()

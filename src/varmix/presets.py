@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.allocate import Allocation, carried, stratified
+from varmix.allocate import Allocation, Shuffled, carried, stratified
 from varmix.arrays import as_count, as_fraction, as_vector
 from varmix.components import Components, Dense, Groups, Stack, Uniform, with_uniform
-from varmix.learners import BarrierNewton, Fixed, Learner
+from varmix.learners import BarrierNewton, Cautious, Fixed, Learner
 from varmix.reweight import Reweight, exact
 from varmix.sampler import Sampler
 from varmix.spaces import Points, Space, Subsets
@@ -35,7 +35,8 @@ def vrm(
     learner
         `BarrierNewton(gamma)` unless told.
     allocate
-        `carried` for groups without replacement, else `stratified`, unless told.
+        Unless told, `stratified`; for groups without replacement `carried`, or, where the learner is `Cautious`,
+        `Shuffled`, which is then plain shuffling until it pays.
     reweight
         `exact` unless told.
     rng
@@ -63,8 +64,15 @@ def vrm(
                 "Groups without replacement draw everything through their own cursors, so they cannot be stacked with "
                 "other families. Use replacement=True, or say which allocation you want."
             )
-        allocate = carried if cursors else stratified
+        allocate = _of_cursors(components.space, learner) if cursors else stratified
     return Sampler(components, learner, rng=rng, allocate=allocate, reweight=reweight)
+
+
+def _of_cursors(space: Space, learner: Learner[Any]) -> Allocation:
+    """Give even batches, or, for a learner that may stand aside, groups dealt as by shuffling all that can be drawn."""
+    if not isinstance(learner, Cautious) or not isinstance(space, Points):
+        return carried
+    return Shuffled(space.n if space.target is None else int(np.count_nonzero(space.target)))
 
 
 def _has_cursors(family: Components) -> bool:

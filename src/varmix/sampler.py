@@ -1,48 +1,24 @@
 """Sampler: draw, get feedback, adapt."""
 
 import uuid
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.allocate import Allocation, assign_batches, stratified
 from varmix.arrays import FloatArray, IntArray, State, as_count, require, restored, same
-from varmix.components.base import Components
+from varmix.components.base import Components, Disjoint, Shortcut
 from varmix.draw import Draw, Rows, seal
 from varmix.evidence import Evidence
 from varmix.kernels.cost import weigh, weigh_groups
 from varmix.learners.base import Learner, load_state, save_state
+from varmix.learners.cautious import Cautious
 from varmix.parts import as_inclusive, check_anchor, check_part, check_parts, described
 from varmix.receipts import PastIds, UsedReceipts
 from varmix.reweight import Exact, HorvitzThompson, Reweight, exact
 from varmix.spaces import Points
 from varmix.uniforms import Uniforms
-
-
-class Shortcut(Protocol):
-    """A family that makes a stratified draw in one compiled call."""
-
-    def draw_stratified(
-        self, mixture: FloatArray, m: int, uniforms: Uniforms
-    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Give atoms, ratios, density and exact weights."""
-        ...
-
-
-class Disjoint(Protocol):
-    """A family whose lanes are disjoint groups: which one an atom is in says all about its ratios."""
-
-    masses: FloatArray
-
-    @property
-    def rows(self) -> Rows:
-        """From groups to their rows of ratios, the same at any time."""
-        ...
-
-    def draw_atoms(self, lanes: IntArray, uniforms: Uniforms) -> IntArray:
-        """Draw one atom from the lane of each slot."""
-        ...
 
 
 class Sampler:
@@ -137,7 +113,13 @@ class Sampler:
     @property
     def learnt(self) -> FloatArray:
         """A copy of the mixture that the learner steps from: `mixture`, unless it plays another than it has learnt."""
-        return np.array(getattr(self._learned, "learnt", self._learned).mixture)
+        inner: Any = getattr(self._learned, "learnt", None)
+        return np.array(inner.mixture if hasattr(inner, "mixture") else self._learned.mixture)
+
+    @property
+    def learnt_gain(self) -> float | None:
+        """What the mixture that was learnt would gain over uniform draws, where the learner watches it: `Cautious`."""
+        return self._learner.gain(self._learned) if isinstance(self._learner, Cautious) else None
 
     def draw(self, m: int, batches: int = 1) -> Draw:
         """Draw `m` atoms, or several batches of `m`, and give the receipt.

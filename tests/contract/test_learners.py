@@ -1,10 +1,12 @@
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
 from families import LEARNERS
-from varmix import Fixed
+from varmix import BarrierNewton, Fixed
 from varmix.learners.base import MixtureState
-from varmix.testing import LEARNER_CHECKS
+from varmix.testing import LEARNER_CHECKS, check_rows_are_declared
 
 
 @pytest.mark.parametrize("check", LEARNER_CHECKS, ids=lambda check: check.__name__)
@@ -48,6 +50,38 @@ class _LooksAtRows(Fixed):
 def test_every_check_can_fail(check, broken):
     with pytest.raises(AssertionError):
         check(broken)
+
+
+class _PlaysHalf(BarrierNewton):
+    """Plays half of what it learns, and does not say where it learns it."""
+
+    class State(NamedTuple):
+        mixture: Any
+        inner: Any
+
+    def _played(self, inner):
+        return self.State(0.5 * inner.mixture + 0.5 * np.eye(len(inner.mixture))[-1], inner)
+
+    def init(self, k):
+        return self._played(super().init(k))
+
+    def step(self, state, evidence):
+        return self._played(super().step(state.inner, evidence))
+
+
+class _SaysSo(_PlaysHalf):
+    class State(NamedTuple):
+        mixture: Any
+        learnt: Any
+
+    def step(self, state, evidence):
+        return self._played(BarrierNewton.step(self, state.learnt, evidence))
+
+
+def test_who_plays_another_mixture_must_say_which_was_learnt():
+    check_rows_are_declared(_SaysSo)
+    with pytest.raises(AssertionError, match="rows merged into one"):
+        check_rows_are_declared(_PlaysHalf)
 
 
 @pytest.mark.parametrize("name", LEARNERS)

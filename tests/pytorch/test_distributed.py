@@ -50,7 +50,7 @@ def refusals(two):
     return [found["refusals"] for found in two]
 
 
-@pytest.mark.parametrize("name", [*gang.FAMILIES, "sync_every", "workers"])
+@pytest.mark.parametrize("name", [*gang.FAMILIES, "sync_every", "cautious, sync_every", "workers"])
 def test_mixtures_are_the_same_bits_on_all_processes(replicated, name):
     assert len({found[name]["bits"] for found in replicated}) == 1
 
@@ -105,12 +105,19 @@ def test_the_meter_is_of_all_processes(replicated):
         assert found["gain"] == replicated[0]["gain"]
 
 
-@pytest.mark.parametrize("name", ["sums", "rows"])
+def test_shards_are_cautious_together(sharded):
+    """Of groups that are alike there is nothing to gain, on any of them, whatever the sizes of the shards."""
+    (gain,) = {found["cautious"]["gain"] for found in sharded}
+    assert 0.9 < gain < 1.1
+    assert {str(found["cautious"]["mixture"]) for found in sharded} == {"[0.0, 0.0, 0.0, 1.0]"}
+
+
+@pytest.mark.parametrize("name", ["sums", "rows", "cautious"])
 def test_shards_share_a_mixture_and_a_global_objective(sharded, name):
     world = len(sharded)
     points = np.arange(sum(gang.SIZES[:world]))
     assert len({found[name]["bits"] for found in sharded}) == 1
-    assert {found[name]["exchanged"] for found in sharded} == {name}
+    assert {found[name]["exchanged"] for found in sharded} == {"rows" if name == "rows" else "sums"}
     assert {sum(found[name]["calls"].values()) for found in sharded} == {500}
     for rank, found in enumerate(sharded):
         assert found[name]["scale"] == world * gang.SIZES[rank] / len(points)
@@ -184,6 +191,8 @@ def test_a_round_that_is_refused_between_exchanges_is_left_out_of_the_next(refus
         ("kinds", "ValueError: Processes 0 and 1 were built with different"),
         ("rng", "ValueError: Processes 0 and 1 were built with different rng"),
         ("allocate", "ValueError: Processes 0 and 1 were built with different allocate"),
+        ("learner", "ValueError: Processes 0 and 1 were built with different learner"),
+        ("one number", "ValueError: Processes 0 and 1 were built with different learner"),
         ("draws differ", "RuntimeError: The processes have made different draws"),
     ],
 )

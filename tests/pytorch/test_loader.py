@@ -189,7 +189,8 @@ def test_a_loader_is_plain_shuffling_while_there_is_nothing_to_gain():
             assert draw.weights.tolist() == [1.0] * 10
             loader.update(draw, 1.0 + 0.01 * batch)
         assert sorted(seen) == list(range(100))
-    assert "plain shuffling" in loader.meter.verdict()
+    assert "nothing has to be switched off" in loader.meter.verdict()
+    assert 0.9 < loader.sampler.learnt_gain < 1.25
 
 
 def test_a_loader_goes_over_to_the_mixture_where_it_pays():
@@ -197,7 +198,20 @@ def test_a_loader_goes_over_to_the_mixture_where_it_pays():
     for batch, draw in loader:
         loader.update(draw, torch.where(batch >= 90, 10.0, 1.0))
     assert loader.mixture[2] > 0.3
+    assert loader.mixture.tolist() == pytest.approx(loader.learnt.tolist())
+    assert loader.sampler.learnt_gain > 1.5
     assert "keep it on" in loader.meter.verdict()
+
+
+def test_points_of_target_zero_are_no_part_of_a_pass():
+    target = np.where(np.arange(100) < 20, 0.0, 1.0)
+    loader = AdaptiveLoader(Numbers(), varmix.Groups(LABELS, replacement=False, target=target), 10, steps=8, rng=0)
+    for _ in range(3):
+        seen = []
+        for batch, draw in loader:
+            seen += batch.tolist()
+            loader.update(draw, torch.ones(10))
+        assert sorted(seen) == list(range(20, 100))
 
 
 def test_a_mixture_that_learns_nothing_gives_every_point_once():

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
 import varmix
-from loading import LABELS, Numbers
+from loading import EAGER, LABELS, Numbers
 from varmix import hindsight
 from varmix.torch import AdaptiveLoader, norms
 
@@ -59,11 +59,11 @@ def test_the_expectation_of_every_batch_is_the_full_gradient(workers):
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("replacement", [True, False])
-def test_the_average_over_many_batches_is_the_full_gradient(workers, replacement):
+@pytest.mark.parametrize(("replacement", "learner"), [(True, None), (False, None), (False, EAGER)])
+def test_the_average_over_many_batches_is_the_full_gradient(workers, replacement, learner):
     each = torch.from_numpy(gradients())
     family = varmix.Groups(LABELS, replacement=replacement)
-    loader = AdaptiveLoader(Numbers(), family, 10, rng=0, num_workers=workers, steps=1500)
+    loader = AdaptiveLoader(Numbers(), family, 10, learner=learner, rng=0, num_workers=workers, steps=1500)
     weighted, plain = [], []
     for batch, draw in loader:
         loader.update(draw, each[batch].norm(dim=1))

@@ -1,5 +1,7 @@
 """Cautious plays the anchor until what was learnt pays, and loses nothing on the way."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -124,10 +126,20 @@ def test_losses_that_were_large_at_first_do_not_outweigh_what_came_after():
 
 def test_rounds_without_any_loss_tell_nothing():
     learner, nothing = Cautious(Fixed([0.8, 0.1, 0.1])), Evidence([COMMON], [0.0])
-    states = course(learner, [uneven()] * 60 + [nothing] * 5000 + [uneven()] * 3)
-    assert learner.gain(states[60]) > 2
-    assert np.isfinite(learner.gain(states[-1]))
-    assert states[-1].mixture[0] > 0.5
+    for before in ([], [uneven()], [uneven()] * 60):
+        heard = course(learner, before)[-1]
+        after = heard
+        for _ in range(1000):
+            after = learner.step(after, nothing)
+        assert learner.gain(after) == learner.gain(heard)
+        assert after.mixture.tolist() == heard.mixture.tolist()
+
+
+def test_a_mixture_that_leaves_out_what_was_drawn_is_not_played():
+    learner = Cautious(Fixed([1.0, 0.0, 0.0]), window=5)
+    for state in course(learner, [uneven()] * 20):
+        assert state.mixture.tolist() == ANCHOR.tolist()
+        assert np.isfinite(state.cost)
 
 
 def test_it_needs_rows_where_its_learner_does():
@@ -142,7 +154,8 @@ def test_the_anchor_must_be_there():
 
 
 def trained(groups, norms, rounds=200):
-    sampler = varmix.vrm(groups, learner=Cautious(), allocate=Shuffled(groups.space.n), rng=0)
+    sampler = varmix.vrm(groups, learner=Cautious(), rng=0)
+    assert sampler.allocate == Shuffled(groups.space.n)
     draws = []
     for _ in range(rounds):
         draws.append(sampler.draw(10))
@@ -180,6 +193,65 @@ def test_states_are_refused_where_the_learner_inside_differs(tmp_path):
     varmix.save(tmp_path / "state", build(0.1))
     with pytest.raises(ValueError, match=r"had learner = .*'gamma': 0.1.* this one has .*'gamma': 0.2"):
         varmix.load(tmp_path / "state", build(0.2))
+
+
+def test_a_learner_of_ones_own_may_be_inside_and_need_not_be_a_dataclass(tmp_path):
+    class Mine:
+        gamma, needs_rows = 0.1, False
+
+        def init(self, k):
+            return BarrierNewton().init(k)
+
+        def step(self, state, evidence):
+            return BarrierNewton().step(state, evidence)
+
+    one, other = (varmix.vrm(Groups([0, 0, 1]), learner=Cautious(Mine()), rng=0) for _ in range(2))
+    one.update(one.draw(4), np.ones(4))
+    varmix.save(tmp_path / "state", one)
+    varmix.load(tmp_path / "state", other)
+    assert other.learnt.tolist() == one.learnt.tolist()
+
+
+def test_a_state_may_have_something_else_under_the_name_of_learnt():
+    class State(NamedTuple):
+        mixture: Any
+        learnt: int
+
+    class Counts(Fixed):
+        def init(self, k):
+            return State(np.full(k, 1 / k), 0)
+
+        def step(self, state, evidence):
+            return state._replace(learnt=state.learnt + 1)
+
+    sampler = Sampler(with_uniform(Groups([0, 0, 1])), Counts(), rng=0)
+    sampler.update(sampler.draw(4), np.ones(4))
+    assert sampler.learnt.tolist() == sampler.mixture.tolist()
+
+
+def test_a_sampler_tells_what_was_learnt_would_gain():
+    sampler = varmix.vrm(Groups([0] * 95 + [1] * 5), learner=Cautious(Fixed([0.1, 0.5, 0.4]), keep=9.0), rng=0)
+    gains = []
+    for _ in range(200):
+        draw = sampler.draw(20)
+        sampler.update(draw, np.where(draw.indices < 95, 0.1, 5.0))
+        gains.append(sampler.learnt_gain)
+    assert gains[0] < 2 < 4 < gains[-1]
+    assert sampler.learnt.tolist() == [0.1, 0.5, 0.4]
+    assert 0.4 < sampler.mixture[-1] < 1.0
+    assert varmix.vrm(Groups([0, 1]), rng=0).learnt_gain is None
+
+
+@pytest.mark.parametrize("name", ["anchor", "cost", "scale"])
+def test_damaged_sums_do_not_reach_the_mixture(name):
+    sampler = varmix.vrm(Groups([0, 0, 1]), learner=Cautious(window=2), rng=0)
+    sampler.update(sampler.draw(4), np.ones(4))
+    state = sampler.state_dict()
+    state["learner"][name] = 1e308
+    sampler.load_state_dict(state)
+    for _ in range(5):
+        sampler.update(sampler.draw(4), np.ones(4))
+        assert np.isfinite(sampler.mixture).all()
 
 
 def test_damage_inside_what_was_learnt_is_refused():

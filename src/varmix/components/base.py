@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import Protocol, runtime_checkable
 
 from varmix.arrays import FloatArray, IntArray, State, require
-from varmix.draw import Draw
+from varmix.draw import Draw, Rows
 from varmix.spaces import Space, Subsets
 from varmix.uniforms import Uniforms
 
@@ -74,6 +74,31 @@ class Inclusive(Protocol):
 
     def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
         """Give n / size times w.pi for the points of sets that were drawn, (m, size), unchecked; it is linear in w."""
+        ...
+
+
+class Shortcut(Protocol):
+    """A family that makes a stratified draw in one compiled call."""
+
+    def draw_stratified(
+        self, mixture: FloatArray, m: int, uniforms: Uniforms
+    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+        """Give atoms, ratios, density and exact weights."""
+        ...
+
+
+class Disjoint(Protocol):
+    """A family whose lanes are disjoint groups: which one an atom is in says all about its ratios."""
+
+    masses: FloatArray
+
+    @property
+    def rows(self) -> Rows:
+        """From groups to their rows of ratios, the same at any time."""
+        ...
+
+    def draw_atoms(self, lanes: IntArray, uniforms: Uniforms) -> IntArray:
+        """Draw one atom from the lane of each slot."""
         ...
 
 

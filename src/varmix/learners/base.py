@@ -94,7 +94,7 @@ def load_state(like: S, saved: State, gamma: float = 0.0) -> S:
     values = {}
     for name, value in fields.items():
         if hasattr(value, "_asdict"):
-            values[name] = load_state(value, saved[name], gamma)
+            values[name] = load_state(value, saved[name])
         elif isinstance(value, np.ndarray):
             values[name] = restored(saved[name], value, name)
         elif not isinstance(saved[name], (int, float)) or not math.isfinite(saved[name]):

@@ -13,6 +13,7 @@ from varmix.learners.base import HasMixture, Learner, checked
 
 DOUBT, KEEP = 1.25, 1.5  # gains below which plain shuffling is the better choice, and from which it never was
 LATELY = 0.1  # the part of a round in the scale
+WORST = 1e9  # times the anchor's cost: that of a mixture that leaves out what was drawn is infinite
 
 
 class CautiousState(NamedTuple):
@@ -40,7 +41,7 @@ class Cautious:
         (1 - a) e_k + a w.
 
     Losses may fall a hundredfold in the first few rounds of training, which would outweigh all others for long.  So
-    rounds are added up in units of what the anchor has cost lately.
+    rounds are added up in units of what the anchor has cost lately, in which no round counts for more than ten.
 
     So where there is little to gain nothing is put at risk: a reshuffled mixture whose groups are dealt by chance
     (`varmix.allocate.Shuffled`) is plain shuffling then, in law.  It is what loaders do unless told.
@@ -98,25 +99,27 @@ class Cautious:
 
     def step(self, state: CautiousState, evidence: Evidence) -> CautiousState:
         """Compare what was learnt with the anchor, let the learner step, and play as much of it as it has earned."""
-        a, b, decay = evidence.at_anchor, evidence.value(state.learnt.mixture), 1.0 - 1.0 / self.window
-        scale = (1.0 - LATELY) * state.scale + LATELY * a if state.rounds else a
-        anchor, cost, rounds = decay * state.anchor, decay * state.cost, decay * state.rounds + 1.0
-        if a > 0.0:  # and so the scale, of which it is a tenth at least
-            anchor, cost = anchor + a / scale, cost + b / scale
-        learnt, part = self.learner.step(state.learnt, evidence), self.part(self._gain(anchor, cost, rounds))
-        mixture = part * learnt.mixture
+        learnt, a, b = state.learnt, evidence.at_anchor, evidence.value(state.learnt.mixture)
+        heard = self._heard(state, a, min(b, WORST * a)) if a > 0.0 else state  # no loss says nothing of the gain
+        after, part = self.learner.step(learnt, evidence), self.part(self.gain(heard))
+        mixture = part * after.mixture
         mixture[-1] += 1.0 - part
         settle(mixture, self.gamma)
-        return CautiousState(mixture, learnt, anchor, cost, rounds, scale)
+        return heard._replace(mixture=mixture, learnt=after)
+
+    def _heard(self, state: CautiousState, a: float, b: float) -> CautiousState:
+        """Add what the anchor and the learner's mixture cost in a round to the sums."""
+        decay = 1.0 - 1.0 / self.window
+        scale = (1.0 - LATELY) * state.scale + LATELY * a if state.rounds else a
+        anchor, cost = decay * state.anchor + a / scale, decay * state.cost + b / scale
+        return CautiousState(state.mixture, state.learnt, anchor, cost, decay * state.rounds + 1.0, scale)
 
     def gain(self, state: CautiousState) -> float:
         """Give what the learner's mixture gains over the anchor, played or not."""
-        return self._gain(state.anchor, state.cost, state.rounds)
-
-    def _gain(self, anchor: float, cost: float, rounds: float) -> float:
-        """Fill the window up with rounds in which both cost the same."""
-        missing = (self.window / rounds - 1.0) * anchor if rounds else 0.0
-        return (anchor + missing) / (cost + missing) if cost > 0.0 else 1.0
+        if state.rounds == 0.0:
+            return 1.0
+        missing = (self.window / state.rounds - 1.0) * state.anchor  # rounds to come, in which both cost the same
+        return (state.anchor + missing) / (state.cost + missing)
 
     def part(self, gain: float) -> float:
         """Give how much of the learner's mixture is played at a gain.
@@ -126,4 +129,4 @@ class Cautious:
         >>> [Cautious().part(gain) for gain in (1.0, 1.375, 2.0)]
         [0.0, 0.5, 1.0]
         """
-        return min(max((gain - self.doubt) / (self.keep - self.doubt), 0.0), 1.0)
+        return min(max(0.0, (gain - self.doubt) / (self.keep - self.doubt)), 1.0)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix.arrays import FloatArray, IntArray, as_count, as_positive, as_vector, first
+from varmix.learners import Cautious
 from varmix.meter import GainMeter
 from varmix.sampler import Sampler
 from varmix.solvers.problem import Problem
@@ -170,7 +171,8 @@ class Run:
         self.evaluations = 0
         self.seconds = 0.0
         self.trace = Trace()
-        self.meter = GainMeter(reshuffled=not getattr(sampler.components, "replacement", True))
+        reshuffled = not getattr(sampler.components, "replacement", True)
+        self.meter = GainMeter(reshuffled=reshuffled, cautious=isinstance(sampler.learner, Cautious))
 
     def go(self, tol: float | None, patience: int, progress: bool) -> Result:
         """Run all epochs, or until the tolerance is reached."""

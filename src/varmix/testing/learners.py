@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from varmix.arrays import same
+from varmix.arrays import FloatArray, same
 from varmix.evidence import Evidence
 from varmix.learners.base import Learner, load_state, save_state
 
@@ -81,21 +81,34 @@ def check_learners_go_on_after_loading(make: MakeLearner) -> None:
 
 
 def check_rows_are_declared(make: MakeLearner) -> None:
-    """`needs_rows` says whether a learner looks at single rows: one that does not must not notice merged rows."""
+    """`needs_rows` says whether a learner looks at single rows: one that does not must not notice merged rows.
+
+    Neither rows that are there twice, nor one row with the value and the gradient of all at the mixture that was
+    learnt: that is all that many processes tell one another.
+    """
     learner, k = _components_of(make)
     assert isinstance(learner.needs_rows, bool), "needs_rows must be a bool"
     if learner.needs_rows:
         return
-    state, other = learner.init(k), learner.init(k)
+    state = other = merged = learner.init(k)
     for evidence in _evidence(k, 10):
         twice = Evidence(
             np.repeat(evidence.ratios, 2, axis=0),
             np.repeat(evidence.coefficients, 2),
             np.repeat(evidence.density, 2),
         )
-        state, other = learner.step(state, evidence), learner.step(other, twice)
-    difference = np.abs(state.mixture - other.mixture).max()
-    assert difference < 1e-9, f"rows given twice moved the mixture by {difference}"
+        one = _merged(evidence, getattr(merged, "learnt", merged).mixture)
+        state, other, merged = learner.step(state, evidence), learner.step(other, twice), learner.step(merged, one)
+    for name, mixture in (("rows given twice", other.mixture), ("rows merged into one", merged.mixture)):
+        difference = np.abs(state.mixture - mixture).max()
+        assert difference < 1e-9, f"{name} moved the mixture by {difference}"
+
+
+def _merged(evidence: Evidence, w: FloatArray) -> Evidence:
+    """Give one row with the same value and gradient; a mixture that leaves atoms out has none to give."""
+    if not (evidence.ratios @ w).all():
+        return evidence
+    return Evidence.from_sums(evidence.value(w), evidence.gradient(w), evidence.at_anchor)
 
 
 LEARNER_CHECKS: tuple[Callable[[MakeLearner], None], ...] = (

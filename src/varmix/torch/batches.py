@@ -32,8 +32,8 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
     `AdaptiveLoader` is simpler.  Wrap the dataset by `tagged`, and the collate function by `collate`: batches then have
     `weight`, one importance weight per example, and `draw_id`, which `update` takes back.
 
-    A pass gives every point once on average, as an epoch of plain shuffling does exactly; the draws go on from pass to
-    pass, so `set_epoch` is not needed for another order.  In several processes see `layout`.
+    A pass gives every point once, as plain shuffling does, until a mixture pays, and then once on average; the draws go
+    on from pass to pass, so `set_epoch` is not needed for another order.  In several processes see `layout`.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
     gamma
         Least share of the uniform component, 0.1 unless told.
     allocate
-        How the slots of a batch are given to groups: unless told, those of a cautious learner are dealt out by chance
-        as shuffling does, `varmix.allocate.Shuffled(n)`; with any other learner every batch holds of each group what is
-        due to it, `varmix.allocate.carried`.
+        How the slots of a batch are given to components.  For groups without replacement, unless told: a cautious
+        learner deals them out by chance as shuffling does, `varmix.allocate.Shuffled(n)`; with any other every batch
+        holds of each what is due to it, `varmix.allocate.carried`.
     rng
         Seed, generator or None.  Processes that share a mixture all take that of the first.
     steps

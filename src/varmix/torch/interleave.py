@@ -10,7 +10,7 @@ from varmix.allocate import Allocation, carried
 from varmix.arrays import FloatArray, IntArray, State, as_count, require
 from varmix.components import Sources
 from varmix.evidence import Evidence
-from varmix.learners import Learner
+from varmix.learners import Cautious, Learner
 from varmix.meter import GainMeter, Moments
 from varmix.presets import vrm
 from varmix.sampler import Sampler
@@ -98,7 +98,7 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         self._sources = Sources(sources, target)
         self._feeds = [Feed(name, source, restart=ended == "restart") for name, source in sources.items()]
         self._sampler = vrm(self._sources, gamma=gamma, learner=learner, allocate=allocate, rng=rng)
-        self._meter = GainMeter()
+        self._meter = GainMeter(cautious=isinstance(self._sampler.learner, Cautious))
         self._collate = default_collate if collate_fn is None else collate_fn
 
     @property

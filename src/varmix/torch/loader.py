@@ -32,8 +32,9 @@ class AdaptiveLoader:
     fetch `lag = num_workers * prefetch_factor` batches ahead, so feedback reaches the draws that much later.  Every
     batch has its own receipt, with the probabilities that it was drawn with, so the weights are right all the same.
 
-    A pass over the loader draws as many points as there are.  Each comes exactly once, as with `shuffle=True`, until
-    feedback has shown that a mixture of the groups pays; then once on average, some groups more often and others less.
+    A pass over the loader draws as many points as there are.  Given labels, each comes exactly once, as with
+    `shuffle=True`, until feedback has shown that a mixture of the groups pays; then once on average, some groups more
+    often and others less.  (A target other than uniform asks for other numbers from the beginning.)
 
     Parameters
     ----------
@@ -50,9 +51,9 @@ class AdaptiveLoader:
         Least share of the uniform component, 0.1 unless told: no weight exceeds `1 / gamma` (times the scale of a
         shard).
     allocate
-        How the slots of a batch are given to groups: unless told, those of a cautious learner are dealt out by chance
-        as shuffling does, `varmix.allocate.Shuffled(n)`; with any other learner every batch holds of each group what is
-        due to it, `varmix.allocate.carried`.
+        How the slots of a batch are given to components.  For groups without replacement, unless told: a cautious
+        learner deals them out by chance as shuffling does, `varmix.allocate.Shuffled(n)`; with any other every batch
+        holds of each what is due to it, `varmix.allocate.carried`.
     rng
         Seed, generator or None.
     steps

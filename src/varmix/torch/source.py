@@ -47,24 +47,13 @@ def as_sampler(
         sampler = source
     else:
         family: Any = source if _is_family(source) else _groups(source)
-        if isinstance(family, Groups) and not family.replacement:
-            learner, gamma = _cautious(learner, gamma)
-            if (
-                isinstance(learner, Cautious) and allocate is None
-            ):  # where it stands aside, batches are of plain shuffling
-                allocate = Shuffled(family.space.n)
+        if learner is None and isinstance(family, Groups) and not family.replacement:
+            learner, gamma = Cautious(BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)), None
         sampler = vrm(family, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
     space = sampler.components.space
     if not isinstance(space, Points) or isinstance(space, Window):  # whose numbers run away from those of a dataset
         raise TypeError(f"Batches of a loader are made of points, and {sampler.components!r} draws {space}.")
     return sampler
-
-
-def _cautious(learner: Learner[Any] | None, gamma: float | None) -> tuple[Learner[Any] | None, float | None]:
-    """Give the learner of groups without replacement, and gamma where it is still to be looked at."""
-    if learner is not None:
-        return learner, gamma
-    return Cautious() if gamma is None else Cautious(BarrierNewton(gamma=gamma)), None
 
 
 def _is_family(source: object) -> bool:

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from varmix.arrays import State
 from varmix.components import Groups
 from varmix.sampler import Sampler
 from varmix.torch.distributed.layout import Layout
@@ -14,13 +13,15 @@ def agree(sampler: Sampler, layout: Layout, **settings: object) -> None:
         return
     state, family = sampler.state_dict(), sampler.components
     labels = family.labels.tolist() if isinstance(family, Groups) else None  # components must mean the same
-    settings |= {"learner": repr(state["settings"]["learner"]), "components": (family.k, labels)}
+    settings |= {"learner": _printed(state["settings"]["learner"]), "components": (family.k, labels)}
     if layout.name == "replicated":
         settings |= {"components": _printed(state["components"]), "rng": repr(state["uniforms"])}
-        settings |= {"allocate": repr(state["settings"]["allocate"])}
+        settings |= {"allocate": _printed(state["settings"]["allocate"])}
     layout.processes.agree(settings)
 
 
-def _printed(state: State) -> str:
+def _printed(state: object) -> str:
     """Give all of a state, long arrays included, as text that tells states apart."""
-    return repr({key: value.tobytes() if isinstance(value, np.ndarray) else value for key, value in state.items()})
+    if isinstance(state, dict):
+        return repr({key: _printed(value) for key, value in state.items()})
+    return repr(state.tobytes() if isinstance(state, np.ndarray) else state)
