@@ -1,26 +1,17 @@
-"""What is said of MNIST: no loss, little gain, and why."""
+"""What is said of MNIST: no loss, and little gain."""
 
 from collections.abc import Sequence
 
 from varmix.experiments.findings import Claim, Verdict
-from varmix.experiments.mnist.table import ENOUGH, Table, What
-from varmix.experiments.mnist.tasks import (
-    AGAIN,
-    ALWAYS_CROSS,
-    ALWAYS_ON,
-    BASELINES,
-    LARGER,
-    MIXTURES,
-    MNIST,
-    RARE,
-)
-from varmix.experiments.mnist.wording import listing, number, settings, text
+from varmix.experiments.mnist import why
+from varmix.experiments.mnist.table import Table, What
+from varmix.experiments.mnist.tasks import AGAIN, ALWAYS_ON, MIXTURES, MNIST
+from varmix.experiments.mnist.why import LIMIT
+from varmix.experiments.mnist.wording import listing, settings, text
 from varmix.experiments.statistics import CONFIDENCE, combined, sure
-from varmix.meter import QUIET, Interval
+from varmix.meter import Interval
 
-LIMIT = 1.1  # upper bound of a ratio of losses that counts as not worse
 PLAYED = 1.01  # a gain above that of uniform draws, which is one
-MATTERS = 0.9  # a ratio of losses from which on nobody would care
 
 
 def claims(table: Table) -> list[Claim]:
@@ -28,13 +19,8 @@ def claims(table: Table) -> list[Claim]:
     tasks = [name for name in MNIST if name in table.tasks]
     if not tasks:
         return []
-    found = [_not_worse(table, tasks), _training(table, tasks), _sooner(table, tasks)]
-    if any(table.seeds(task, LARGER) for task in tasks):
-        found.append(_larger(table, tasks))
-    found.append(_noise(table, tasks))
-    if any(table.seeds(task, LARGER) for task in tasks):
-        found.append(_foretold(table, tasks))
-    found.append(_always(table, tasks))
+    found = [_not_worse(table, tasks), _training(table, tasks), _sooner(table, tasks), _always(table, tasks)]
+    found += why.claims(table, tasks)
     return [claim for claim in found if claim.measured]
 
 
@@ -56,10 +42,6 @@ def _means(entries: dict[tuple[str, str], Interval]) -> str:
     return f"Geometric mean over tasks: {_together(entries)}"
 
 
-def _enough(table: Table) -> bool:
-    return all(table.seeds(task, arm) >= ENOUGH for task in MNIST for arm in (*BASELINES, *MIXTURES))
-
-
 def _not_worse(table: Table, tasks: Sequence[str]) -> Claim:
     found = _beside(table, tasks, "test")
     fine, alone, worse = _fine(found), _alone(found), _worse(found)
@@ -76,7 +58,7 @@ def _not_worse(table: Table, tasks: Sequence[str]) -> Claim:
         f"{_by_task(found)}."
         if found
         else "",
-        verdict if _enough(table) else "too few runs",
+        verdict if why.enough(table) else "too few runs",
         settings(table, tasks, MIXTURES),
         beyond=True,
     )
@@ -137,70 +119,6 @@ def _sooner(table: Table, tasks: Sequence[str]) -> Claim:
         f"{listing({task: '; '.join(said) for task, said in rows.items()})}." if rows else "",
         "measured",
         f"{settings(table, tasks, MIXTURES)}; within a run, of mean curves, bootstrap over seeds",
-        beyond=True,
-    )
-
-
-def _larger(table: Table, tasks: Sequence[str]) -> Claim:
-    """Less noise by brute force: what it cannot do, no sampling can."""
-    held = {task: table.relative(task, LARGER, "test") for task in tasks}
-    train = {task: table.relative(task, LARGER, "train") for task in tasks}
-    known = [interval for interval in held.values() if interval is not None]
-    verdict: Verdict = "holds in part"
-    if all(interval.low >= MATTERS for interval in known):
-        verdict = "holds"
-    elif all(interval.high < MATTERS for interval in known):
-        verdict = "does not hold"
-    said = {
-        task: f"held-out {text(held[task])}, training {text(train[task])}, where reshuffling's held-out loss is "
-        f"{table.gap(task):.2g} times its training loss"
-        for task in tasks
-        if held[task] is not None
-    }
-    return Claim(
-        "On MNIST noise is not what limits the held-out loss: batches of four times the size, for as many steps, do "
-        "not lower it by a tenth.",
-        f"{listing(said)}.",
-        verdict if min(table.seeds(task, LARGER) for task in said) >= ENOUGH else "too few runs",
-        f"{settings(table, tasks, (LARGER,))}; four times as many gradients",
-        beyond=True,
-    )
-
-
-def _noise(table: Table, tasks: Sequence[str]) -> Claim:
-    found = {task: table.noise(task, *BASELINES) for task in tasks}
-    quiet = [task for task, noise in found.items() if noise and noise[-1] < QUIET]
-    verdict: Verdict = "holds" if len(quiet) == len(tasks) else "holds in part" if quiet else "does not hold"
-    said = {task: f"{number(noise[0])} and {number(noise[-1])}" for task, noise in found.items() if noise}
-    return Claim(
-        f"The noise check alone tells why: on MNIST the noise of a batch is below {QUIET} of the squared gradient, "
-        "where the meter says that less of it hardly shows.",
-        f"In the first and in the last fifth of reshuffling's runs: {listing(said)}.",
-        verdict if _enough(table) else "too few runs",
-        f"{settings(table, tasks, BASELINES)}; pairs of successive steps, two of five",
-        beyond=True,
-    )
-
-
-def _foretold(table: Table, tasks: Sequence[str]) -> Claim:
-    """Why it is a tie: little noise to take away, or none that held-out points would notice."""
-    found = {(task, arm): table.expected(task, arm) for task in (*tasks, RARE) for arm in ALWAYS_ON}
-    known = {pair: value for pair, value in found.items() if value is not None}
-    right = [MATTERS <= value <= LIMIT for (task, _), value in known.items() if task != RARE]
-    right += [known[RARE, ALWAYS_CROSS] < MATTERS] if (RARE, ALWAYS_CROSS) in known else []
-    verdict: Verdict = "holds" if all(right) else "holds in part" if any(right) else "does not hold"
-    rows: dict[str, list[str]] = {}
-    for (task, arm), value in known.items():
-        rows.setdefault(task, []).append(f"{arm} {value:.3g}, observed {text(table.relative(task, arm, 'test'))}")
-    return Claim(
-        f"Gain and larger batches tell why instead, for mixtures that are always on: with the gain G, and L the "
-        f"held-out loss with a quarter of the noise, L^(log G / log 4) is within {MATTERS} to {LIMIT} on MNIST for "
-        f"both, and below {MATTERS} for the one with cross refresh where it pays.",
-        f"{listing({task: ', '.join(said) for task, said in rows.items()})}." if rows else "",
-        verdict
-        if _enough(table) and all(table.seeds(task, LARGER) >= ENOUGH for task in (*MNIST, RARE))
-        else "too few runs",
-        f"{settings(table, [*tasks, RARE], (LARGER, *ALWAYS_ON))}; the gain over the last three fifths of a run",
         beyond=True,
     )
 
