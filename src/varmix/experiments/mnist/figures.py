@@ -122,7 +122,7 @@ def _scatter(panel: "Axes", table: Table) -> None:
 
     highest = 1.0
     for index, arm in enumerate((*MIXTURES, *ALWAYS_ON)):
-        for kind, images in (("MNIST", True), ("other", False)):
+        for images in (True, False):
             found = [
                 (table.gain(task, arm), table.relative(task, arm, "train"))
                 for task in table.tasks
@@ -132,6 +132,7 @@ def _scatter(panel: "Axes", table: Table) -> None:
             if pairs:
                 x, y = zip(*pairs, strict=True)
                 filled = "full" if images else "none"
+                label = arm if arm not in panel.get_legend_handles_labels()[1] else None
                 panel.plot(
                     x,
                     y,
@@ -139,7 +140,7 @@ def _scatter(panel: "Axes", table: Table) -> None:
                     color=COLORS[index],
                     fillstyle=filled,
                     markersize=5,
-                    label=f"{arm}, {kind}",
+                    label=label,
                     linestyle="",
                 )
                 highest = max(highest, *x)

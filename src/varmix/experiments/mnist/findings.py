@@ -87,7 +87,7 @@ def _pictures(table: Table) -> list[Picture]:
                 "mnist-rare",
                 "A class of one point in 100: loss at 5,000 training points and held-out loss against gradients "
                 "computed, mean over seeds with its 95 % band. The dot is the mixture after runs of half the length.",
-                "Two panels of falling curves; the mixture with cross refresh ends lowest, reshuffling highest.",
+                "Two panels of falling curves; mixtures with cross refresh end lowest, reshuffling highest.",
                 lambda: rare(table),
             )
         )
@@ -96,9 +96,9 @@ def _pictures(table: Table) -> list[Picture]:
             Picture(
                 "mnist-gain",
                 "Left, held-out loss beside reshuffling's, with 95 % intervals; left of one is better. Middle, the "
-                "gain over the last three fifths of a run, and how much lower the training loss was in the end; "
-                "dashed, where both are the same. Right, the noise of reshuffling's batches beside the squared "
-                "gradient, by fifths of a run; dotted, where the meter calls it quiet.",
+                "gain over the last three fifths of a run, and how much lower the training loss was in the end, on "
+                "MNIST (filled) and elsewhere; dashed, where both are the same. Right, the noise of reshuffling's "
+                "batches beside the squared gradient, by fifths of a run; dotted, where the meter calls it quiet.",
                 "Dots with intervals around one for every task, a scatter of improvement against gain, and rising "
                 "curves of noise.",
                 lambda: beside(table),
