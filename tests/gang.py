@@ -5,6 +5,7 @@
 Each gives plain values, which the script writes into FOLDER/RANK.json by the scenarios' names.
 """
 
+import gc
 import json
 import os
 import subprocess
@@ -365,3 +366,4 @@ def main():
 
 if __name__ == "__main__":
     main()
+    gc.collect()  # as in training.py

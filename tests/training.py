@@ -1,5 +1,6 @@
 """Training on several processes: torchrun --standalone --nproc-per-node=2 train.py checkpoint.pt"""
 
+import gc
 import sys
 from pathlib import Path
 
@@ -40,3 +41,4 @@ def main(path, epochs=5):
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    gc.collect()  # gloo of PyTorch 2.13 may abort a process that exits while its tensors are still about

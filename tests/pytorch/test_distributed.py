@@ -251,7 +251,7 @@ def test_a_process_that_dies_ends_the_others(tmp_path):
 
 
 SCRIPT = """
-import sys
+import gc, sys
 import torch.distributed as dist
 from loading import EAGER, LABELS, Numbers, follow
 from varmix.torch import AdaptiveLoader
@@ -262,6 +262,8 @@ follow(loader)
 with open(f"{sys.argv[1]}/{dist.get_rank()}", "w") as file:
     file.write(f"{loader.batches.layout.name} {loader.mixture.tobytes().hex()}")
 dist.destroy_process_group()
+del loader
+gc.collect()  # as in training.py
 """
 
 

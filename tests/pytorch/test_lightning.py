@@ -134,7 +134,7 @@ def test_a_run_goes_on_from_the_middle_of_an_epoch(workers, stop, tmp_path):
 
 
 SCRIPT = """
-import json, sys, warnings
+import gc, json, sys, warnings
 from pathlib import Path
 
 warnings.simplefilter("ignore")
@@ -149,6 +149,8 @@ if __name__ == "__main__":  # Lightning starts this once more, for the second pr
     runs = [fit(1, **pair), fit(1, [saver], max_steps=7, **pair), fit(1, path=folder / "step.ckpt", **pair)]
     said = [{"seen": seen, "weights": weights, "layout": batches.layout.name} for seen, weights, batches in runs]
     (folder / f"{torch.distributed.get_rank()}.json").write_text(json.dumps(said))
+    del runs
+    gc.collect()  # as in training.py
 """
 
 
