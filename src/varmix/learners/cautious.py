@@ -43,7 +43,7 @@ class Cautious:
     Losses may fall a hundredfold in the first few rounds of training, which would outweigh all others for long.  So
     rounds are added up in units of what the anchor has cost lately, in which no round counts for more than ten.
 
-    So where there is little to gain nothing is put at risk: a reshuffled mixture whose groups are dealt by chance
+    Where there is little to gain hardly anything is put at risk: a reshuffled mixture whose groups are dealt by chance
     (`varmix.allocate.Shuffled`) is plain shuffling then, in law.  It is what loaders do unless told.
 
     Parameters
