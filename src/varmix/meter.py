@@ -236,9 +236,8 @@ class GainMeter:
 
     def _advice(self, gain: Interval) -> str:
         if self._cautious and gain.value < self._doubt:
-            return (
-                "little was gained, and a mixture is played only as far as it pays, so nothing has to be switched off"
-            )
+            gained = "that is not distinguishable from no gain" if gain.low <= 1.0 else "that is a small gain"
+            return f"{gained}, and a mixture is played only as far as it pays, so nothing has to be switched off"
         if gain.high < 1.0:
             return "it costs more than it gives, switch it off"
         if gain.low <= 1.0:

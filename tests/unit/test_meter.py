@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import varmix
-from varmix import Fixed, GainMeter, Groups, Sampler, with_uniform
+from varmix import Evidence, Fixed, GainMeter, Groups, Sampler, with_uniform
 from varmix.meter import Moments
 from varmix.reweight import Clip
 
@@ -296,3 +296,18 @@ def test_moments_may_come_from_several_processes():
         parts.take(Moments(8, *means, max(one.largest for one in seen)))
     for name, value in whole.summary().items():
         assert parts.summary()[name] == (value if isinstance(value, str) else pytest.approx(value, rel=1e-12))
+
+
+@pytest.mark.parametrize(
+    ("density", "words"),
+    [
+        ([1.0, 1.0], "not distinguishable from no gain, and a mixture is played"),
+        ([1.1, 1.0], "a small gain, and a mixture"),
+    ],
+)
+def test_a_cautious_learner_is_not_told_to_switch_off(density, words):
+    meter = GainMeter(reshuffled=True, cautious=True)
+    for _ in range(20):
+        meter.take(Moments.of(Evidence([[1.0], [1.0]], [1.0, 1.0], density)))
+    assert words in meter.verdict()
+    assert "nothing has to be switched off" in meter.verdict()
