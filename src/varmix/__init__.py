@@ -25,17 +25,18 @@ from varmix.presets import importance, uniform, vrm
 from varmix.sampler import Sampler
 from varmix.simplex import RestrictedSimplex
 from varmix.spaces import Points, Subsets
+from varmix.states import CheckpointError
+from varmix.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from varmix.estimators.auto import auto as auto
-
-__version__ = "0.1.0"
 
 __all__ = [
     "OGD",
     "ONS",
     "BarrierNewton",
     "Cautious",
+    "CheckpointError",
     "Cumulative",
     "Dense",
     "Distances",

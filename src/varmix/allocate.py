@@ -15,6 +15,7 @@ import numpy as np
 
 from varmix.arrays import FloatArray, IntArray, as_count
 from varmix.kernels import allocate as kernels
+from varmix.states import restored
 from varmix.uniforms import Uniforms
 
 
@@ -39,6 +40,18 @@ class InBatches(Protocol):
     ) -> tuple[IntArray, FloatArray]:
         """Give the lanes of `batches` batches of `m` slots, one behind the other, and the next state."""
         ...
+
+
+def load_allocation(allocation: Allocation, like: FloatArray, saved: object) -> FloatArray:
+    """Return the saved state of an allocation, if it has the shape of `like` and the allocation can have left it.
+
+    An allocation that keeps something between batches says in `check_state(state)` what that can be.
+    """
+    state: FloatArray = restored(saved, like, "allocation")
+    check = getattr(allocation, "check_state", None)
+    if check is not None:
+        check(state)
+    return state
 
 
 def assign_batches(

@@ -4,7 +4,6 @@ A check says what was given, what is allowed and what to do.  Kernels check noth
 """
 
 import math
-from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -167,26 +166,3 @@ def same(a: object, b: object) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(np.asarray(a), np.asarray(b)) and np.asarray(a).dtype == np.asarray(b).dtype
     return type(a) is type(b) and a == b
-
-
-def require(state: object, keys: set[str], owner: str) -> None:
-    """Check that a saved state has exactly the entries that `owner` writes."""
-    if not isinstance(state, Mapping):
-        raise ValueError(f"A state of {owner} is a dictionary, got {type(state).__name__}.")  # noqa: TRY004
-    if set(state) != keys:
-        raise ValueError(
-            f"This state does not belong to {owner}: expected the entries {sorted(keys)}, got {sorted(state)}."
-        )
-
-
-def restored(value: object, like: AnyArray, name: str) -> AnyArray:
-    """Copy a saved array, after checking that it has the shape and kind of `like`."""
-    array = np.asarray(value)
-    if array.shape != like.shape or array.dtype != like.dtype:
-        raise ValueError(
-            f"Saved {name} has shape {array.shape} and dtype {array.dtype}; this object needs {like.shape} and "
-            f"{like.dtype}. Load it into an object that was built with the same arguments."
-        )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"Saved {name} holds numbers that are not finite: the checkpoint is damaged.")
-    return array.copy()

@@ -6,6 +6,8 @@ Arrays are safetensors; numbers and strings are JSON in its header, under a form
 import hashlib
 import json
 import os
+import stat
+from collections.abc import Mapping
 from types import NoneType
 from typing import Any, Protocol, TypeVar
 
@@ -15,8 +17,11 @@ from safetensors.numpy import save as to_bytes
 
 from varmix.arrays import AnyArray, State
 from varmix.files import replacing
+from varmix.states import FORMAT, CheckpointError, loading, printable
+from varmix.version import __version__
 
-FORMAT = 1
+LARGEST_HEADER = 1 << 24  # characters of JSON: states keep numbers in arrays, and little beside them
+DEEPEST = 32  # dictionaries inside one another
 
 
 class Stateful(Protocol):
@@ -55,42 +60,78 @@ def save(path: str | os.PathLike[str], owner: Stateful) -> None:
     arrays: dict[str, AnyArray] = {}
     tree = _split(owner.state_dict(), "", arrays)
     header = json.dumps(tree)
-    metadata = {"varmix_format": str(FORMAT), "state": header, "sha256": _digest(header, arrays)}
+    metadata = {
+        "varmix_format": str(FORMAT),
+        "varmix_version": __version__,
+        "state": header,
+        "sha256": _digest(header, arrays),
+    }
     content = to_bytes(arrays, metadata=metadata)
     with replacing(path) as file:
         file.write(content)
 
 
 def load(path: str | os.PathLike[str], owner: Owner) -> Owner:
-    """Read a checkpoint into `owner`, built with the arguments of the one that was saved, and give it back.
+    """Load a checkpoint into `owner`, which was built with the arguments of the one that was saved.
 
-    A file that is damaged, of another format or of another object is refused, and `owner` stays as it was.
+    Returns
+    -------
+    Stateful
+        `owner` itself.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged, has another format, or belongs to another object.  `owner` is then unchanged.
+    OSError
+        If the file is not there or cannot be read.
     """
-    owner.load_state_dict(read(path))
+    state = read(path)
+    with loading(f"{type(owner).__name__} in {printable(path)}"):
+        owner.load_state_dict(state)
     return owner
 
 
 def read(path: str | os.PathLike[str]) -> State:
-    """Read the state in a checkpoint without its owner, to look at it."""
+    """Return the state in a checkpoint without its owner, to look at it; raises as `load` does."""
+    kind = os.stat(path).st_mode
+    if not stat.S_ISREG(kind):
+        what = "a folder" if stat.S_ISDIR(kind) else "not a regular file"
+        raise CheckpointError(f"{printable(path)} is {what}. Give the path of a file that varmix.save wrote.")
+    with loading(f"the file {printable(path)}"):
+        return _read(path)
+
+
+def _read(path: str | os.PathLike[str]) -> State:
+    name = printable(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             metadata = file.metadata() or {}
-            arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+            _check_format(name, metadata)
+            arrays = {key: np.array(file.get_tensor(key)) for key in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
-        raise ValueError(f"{path} is truncated or not a varmix checkpoint ({error}).") from error
-    version = metadata.get("varmix_format")
-    if version is None:
-        raise ValueError(f"{path} is a safetensors file, but not a varmix checkpoint.")
-    if version != str(FORMAT):
-        raise ValueError(
-            f"{path} has checkpoint format {version}; this varmix reads format {FORMAT}. "
-            f"Load it with the version of varmix that wrote it."
-        )
-    if metadata.get("sha256") != _digest(metadata.get("state", ""), arrays):
-        raise ValueError(f"{path} is damaged: its contents do not match its checksum. Use an older checkpoint.")
-    state = _join(json.loads(metadata["state"]), "", arrays)
-    assert isinstance(state, dict)
+        raise CheckpointError(f"{name} is truncated or not a varmix checkpoint ({printable(error)}).") from error
+    header = metadata.get("state", "")
+    if metadata.get("sha256") != _digest(header, arrays):
+        raise CheckpointError(f"{name} is damaged: its contents do not match its checksum. Use an older checkpoint.")
+    if len(header) > LARGEST_HEADER:
+        raise CheckpointError(f"{name} has a header of {len(header):,} characters; varmix writes at most 16 million.")
+    state = _join(json.loads(header), "", arrays)
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{name} is damaged: it holds a {type(state).__name__} instead of a state.")
     return state
+
+
+def _check_format(name: str, metadata: Mapping[str, str]) -> None:
+    found = metadata.get("varmix_format")
+    if found is None:
+        raise CheckpointError(f"{name} is a safetensors file, but not a varmix checkpoint.")
+    if found != str(FORMAT):
+        writer = printable(metadata.get("varmix_version", "0.1.0 or older"), longest=30)
+        raise CheckpointError(
+            f"{name} has checkpoint format {printable(found, longest=30)}, written by varmix {writer}; varmix "
+            f"{__version__} reads format {FORMAT}. Load it with the version that wrote it, or start afresh."
+        )
 
 
 def _digest(header: str, arrays: dict[str, AnyArray]) -> str:
@@ -121,11 +162,13 @@ def _split(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: 
     return value
 
 
-def _join(tree: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: ANN401
+def _join(tree: Any, name: str, arrays: dict[str, AnyArray], depth: int = 0) -> Any:  # noqa: ANN401
+    if depth > DEEPEST:
+        raise CheckpointError(f"The checkpoint nests more than {DEEPEST} dictionaries: it is damaged.")
     if tree == _ARRAY:
         return arrays[name]
     if isinstance(tree, dict):
-        return {key: _join(part, f"{name}/{_escaped(key)}", arrays) for key, part in tree.items()}
+        return {key: _join(part, f"{name}/{_escaped(key)}", arrays, depth + 1) for key, part in tree.items()}
     return tree
 
 

@@ -6,11 +6,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, State, as_count, as_floats, require, restored, same
+from varmix.arrays import FloatArray, State, as_count, as_floats, same
 from varmix.draw import Draw
 from varmix.evidence import Evidence
 from varmix.kernels.cost import moments, tally
 from varmix.learners.cautious import DOUBT, KEEP
+from varmix.states import require, restored
 
 CONFIDENT = 1.959963984540054  # standard deviations on either side of a 95 % interval
 # Gains below which plain shuffling is the better choice, and from which it was never significantly better: measured for

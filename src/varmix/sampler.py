@@ -1,13 +1,12 @@
 """Sampler: draw, get feedback, adapt."""
 
-import uuid
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.allocate import Allocation, assign_batches, stratified
-from varmix.arrays import FloatArray, IntArray, State, as_count, require, restored, same
+from varmix.allocate import Allocation, assign_batches, load_allocation, stratified
+from varmix.arrays import FloatArray, IntArray, State, as_count, same
 from varmix.components.base import Components, Disjoint, Shortcut
 from varmix.draw import Draw, Rows, seal
 from varmix.evidence import Evidence
@@ -15,9 +14,10 @@ from varmix.kernels.cost import weigh, weigh_groups
 from varmix.learners.base import Learner, load_state, save_state
 from varmix.learners.cautious import Cautious
 from varmix.parts import as_inclusive, check_anchor, check_part, check_parts, described
-from varmix.receipts import PastIds, UsedReceipts
+from varmix.receipts import Ledger
 from varmix.reweight import Exact, HorvitzThompson, Reweight, exact
 from varmix.spaces import Points
+from varmix.states import CheckpointError, check_format, format_stamp, loading, printable, require
 from varmix.uniforms import Uniforms
 
 
@@ -72,10 +72,7 @@ class Sampler:
         shortcut: Shortcut | None = components if hasattr(components, "draw_stratified") else None  # type: ignore[assignment]
         self._shortcut = shortcut.draw_stratified if shortcut is not None and allocate is stratified else None
         self._disjoint: Disjoint | None = components if hasattr(components, "draw_atoms") else None  # type: ignore[assignment]
-        # Not from `rng`: two samplers with one seed must still refuse each other's receipts.
-        self._id = uuid.uuid4().hex
-        self._serial = 0
-        self._used, self._past, self._loaded = UsedReceipts(), PastIds(), False
+        self._ledger = Ledger()
 
     @property
     def components(self) -> Components:
@@ -168,15 +165,7 @@ class Sampler:
             self._uniforms.rewind(mark)
             raise
         self._allocation = allocation
-        return seal(atoms, weights, ratios, density, self._number(), self._id, groups)
-
-    def _number(self) -> int:
-        """Give the serial of a new receipt; the first after loading ends the id that the state was saved with."""
-        if self._loaded:
-            self._past.end(self._id, self._serial)
-            self._id, self._loaded = uuid.uuid4().hex, False
-        self._serial += 1
-        return self._serial - 1
+        return seal(atoms, weights, ratios, density, self._ledger.issue(), self._ledger.sampler_id, groups)
 
     def _lanes(self, shares: FloatArray, m: int, batches: int) -> tuple[IntArray, FloatArray]:
         if batches == 1:
@@ -213,7 +202,7 @@ class Sampler:
             atoms = np.flatnonzero(space.target)
             weights = space.target[atoms] * len(atoms)
         ratios = self._components.ratios(atoms)
-        return seal(atoms, weights, ratios, 1.0 / weights, self._number(), self._id)
+        return seal(atoms, weights, ratios, 1.0 / weights, self._ledger.issue(), self._ledger.sampler_id)
 
     def update(self, draw: Draw, norms: ArrayLike) -> None:
         """Learn from the norms (of losses or gradients, never squared) of the atoms of `draw`, in its order.
@@ -225,13 +214,10 @@ class Sampler:
         self.learn(draw, evidence, evidence.norms)
 
     def check(self, draw: Draw) -> None:
-        """Refuse a receipt that is not of this sampler, or has been used."""
+        """Raise `ValueError` if another sampler issued the receipt or it was already used."""
         if type(draw) is not Draw:
             raise TypeError(f"update takes the receipt of a draw, then its norms; got {type(draw).__name__} first.")
-        serial = draw.serial
-        if draw.sampler_id != self._id or serial >= self._serial:
-            self._past.check(serial, draw.sampler_id, self._id)
-        self._used.check(serial)
+        self._ledger.check(draw.serial, draw.sampler_id)
 
     def learn(self, draw: Draw, evidence: Evidence, norms: FloatArray | None = None) -> None:
         """Learn from evidence that was put together elsewhere, for a receipt that was checked: it is then used.
@@ -243,19 +229,17 @@ class Sampler:
         if norms is not None:
             self._components.observe(draw, norms)
         self._learned = learned
-        self._used.add(draw.serial)
+        self._ledger.use(draw.serial)
 
     def end_epoch(self) -> None:
         """Tell the components that a pass over the data is over."""
         self._components.end_epoch()
 
     def state_dict(self) -> State:
-        """Give all that is needed to go on bit for bit, as arrays, numbers and strings."""
+        """Return the state needed to resume exactly, as a nested dict of arrays, numbers and strings."""
         return {
-            "sampler_id": self._id,
-            "serial": self._serial,
-            "used": self._used.state_dict(),
-            "past": self._past.state_dict(),
+            **format_stamp(),
+            **self._ledger.state_dict(),
             "settings": self._settings(),
             "uniforms": self._uniforms.state_dict(),
             "allocation": self._allocation.copy(),
@@ -264,32 +248,37 @@ class Sampler:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Go on where `state` was saved, or refuse it and stay as before.
+        """Resume where `state` was saved.
 
         Build the sampler with the same arguments first: data and settings are not part of the state.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is damaged, of another sampler or of another format.  The sampler is then unchanged.
         """
-        require(state, set(self.state_dict()), "a Sampler")
+        with loading("a Sampler"):
+            check_format(state, "a Sampler")
+            require(state, set(self.state_dict()), "a Sampler")
+            self._check_settings(state["settings"])
+            ledger = Ledger.loaded(state)
+            uniforms = Uniforms(0)
+            uniforms.load_state_dict(state["uniforms"])
+            learned = load_state(self.learner, self.components.k, state["learner"])
+            allocation = load_allocation(self._allocate, self._allocation, state["allocation"])
+            self.components.load_state_dict(state["components"])  # the last that can fail, and all or nothing itself
+        self._uniforms, self._ledger, self._learned, self._allocation = uniforms, ledger, learned, allocation
+
+    def _check_settings(self, saved: object) -> None:
         settings = self._settings()
-        require(state["settings"], set(settings), "a Sampler's settings")
+        require(saved, set(settings), "a Sampler's settings")
+        assert isinstance(saved, dict)
         for name, value in settings.items():
-            if not same(state["settings"][name], value):
-                raise ValueError(
-                    f"The saved sampler had {name} = {state['settings'][name]}, this one has {value}. "
+            if not same(saved[name], value):
+                raise CheckpointError(
+                    f"The saved sampler had {name} = {printable(saved[name])}, this one has {value}. "
                     f"Build the sampler as it was when it was saved."
                 )
-        uniforms = Uniforms(0)
-        uniforms.load_state_dict(state["uniforms"])
-        used, past = UsedReceipts(), PastIds()
-        used.load_state_dict(state["used"])
-        past.load_state_dict(state["past"])
-        first = self.learner.init(self.components.k)
-        learned = load_state(first, state["learner"], getattr(self.learner, "gamma", 0.0))
-        allocation = restored(state["allocation"], self._allocation, "allocation")
-        serial, sampler_id = as_count(state["serial"], "serial", least=0), str(state["sampler_id"])
-        self.components.load_state_dict(state["components"])  # the last that can fail, and all or nothing itself
-        self._uniforms, self._used, self._past, self._learned = uniforms, used, past, learned
-        self._loaded = True
-        self._allocation, self._serial, self._id = allocation, serial, sampler_id
 
     def _settings(self) -> dict[str, State]:
         parts = {"learner": self.learner, "allocate": self.allocate, "reweight": self.reweight}

@@ -34,7 +34,7 @@ def path(tmp_path):
 def test_a_checkpoint_is_small_and_readable_without_varmix(path):
     assert path.stat().st_size < 10_000  # positions of cursors, not orders of points
     with safe_open(path, framework="numpy") as file:
-        assert file.metadata()["varmix_format"] == "1"
+        assert file.metadata()["varmix_format"] == "2"
         assert json.loads(file.metadata()["state"])["serial"] == 10
         assert "/learner/mixture" in file.keys()  # noqa: SIM118
 

@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import Protocol, runtime_checkable
 
-from varmix.arrays import FloatArray, IntArray, State, require
+from varmix.arrays import FloatArray, IntArray, State
 from varmix.draw import Draw, Rows
 from varmix.spaces import Space, Subsets
+from varmix.states import require
 from varmix.uniforms import Uniforms
 
 

@@ -5,12 +5,13 @@ from copy import deepcopy
 
 import numpy as np
 
-from varmix.arrays import FloatArray, IntArray, State, as_atoms, require
+from varmix.arrays import FloatArray, IntArray, State, as_atoms
 from varmix.components.base import Components, Family
 from varmix.components.stack import Stack
 from varmix.components.uniform import Uniform
 from varmix.kernels import tree as kernels
 from varmix.spaces import Points, refuse_window
+from varmix.states import require
 from varmix.uniforms import Uniforms
 
 

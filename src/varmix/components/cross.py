@@ -4,9 +4,10 @@ from copy import copy
 
 import numpy as np
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, State, restored
+from varmix.arrays import AnyArray, FloatArray, IntArray, State
 from varmix.draw import Draw
 from varmix.kernels import cross as kernels
+from varmix.states import restored
 
 # The parts of a group, smallest norms first.  Norms usually have a tail: beside thirds, a small last part costs light
 # tails next to nothing (second moment 0.71 and 0.70 of uniform's for half-normal norms) and catches heavy ones (0.15

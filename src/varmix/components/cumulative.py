@@ -6,11 +6,12 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, IntArray, State, as_count, as_positive, as_vector, restored, same
+from varmix.arrays import FloatArray, IntArray, State, as_count, as_positive, as_vector, same
 from varmix.components.changing import Changing
 from varmix.draw import Draw
 from varmix.kernels import scores as kernels
 from varmix.spaces import Points
+from varmix.states import restored
 
 
 @final

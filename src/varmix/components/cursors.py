@@ -4,8 +4,9 @@ from copy import copy
 
 import numpy as np
 
-from varmix.arrays import AnyArray, IntArray, State, restored
+from varmix.arrays import AnyArray, IntArray, State
 from varmix.kernels import cursors as kernels
+from varmix.states import restored
 from varmix.uniforms import Uniforms
 
 

@@ -5,11 +5,12 @@ from typing import final
 
 import numpy as np
 
-from varmix.arrays import FloatArray, IntArray, State, as_count, as_fraction, as_positive, restored
+from varmix.arrays import FloatArray, IntArray, State, as_count, as_fraction, as_positive
 from varmix.components.changing import Changing
 from varmix.draw import Draw
 from varmix.kernels import scores as kernels
 from varmix.spaces import Points
+from varmix.states import restored
 
 MOST = 300.0  # e^MOST is far from overflow, and so is the sum of a billion of them
 LARGEST_GAIN = 1e280  # so that sums of logarithms stay finite

@@ -8,7 +8,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_fraction, require, restored, same
+from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_fraction, same
 from varmix.components.base import Components, Family
 from varmix.components.cross import Cross
 from varmix.components.cursors import Cursors
@@ -16,6 +16,7 @@ from varmix.components.labels import encode, smallest
 from varmix.draw import Draw, Rows
 from varmix.kernels import groups as kernels
 from varmix.spaces import Points
+from varmix.states import require, restored
 from varmix.uniforms import Uniforms
 
 

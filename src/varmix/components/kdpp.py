@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_count, as_subsets, as_vector, first, require, same
+from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_count, as_subsets, as_vector, first, same
 from varmix.components.base import Components, Family
 from varmix.components.fingerprint import close, marks, same_marks
 from varmix.components.ridged import RidgedLaws
@@ -16,6 +16,7 @@ from varmix.components.table import Table
 from varmix.kernels import determinants, kdpp
 from varmix.kernels import inclusion as points_of
 from varmix.spaces import Subsets
+from varmix.states import require
 from varmix.uniforms import Uniforms
 
 LARGEST = 690.0  # logarithm of the largest ratio that is told from larger ones: infinity would spoil what it meets

@@ -5,11 +5,12 @@ from typing import final
 
 import numpy as np
 
-from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_count, as_fraction, as_positive, require, restored
+from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_count, as_fraction, as_positive
 from varmix.components.base import Family
 from varmix.draw import Draw
 from varmix.kernels import floored as kernels
 from varmix.spaces import Points
+from varmix.states import require, restored
 from varmix.uniforms import Uniforms
 
 LARGEST_GAIN = 1e280  # so that their sums stay finite

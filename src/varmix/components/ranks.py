@@ -5,10 +5,11 @@ from typing import final
 
 import numpy as np
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_count, as_number, require, restored
+from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_count, as_number
 from varmix.components.base import Family
 from varmix.draw import Draw
 from varmix.spaces import Points
+from varmix.states import require, restored
 from varmix.uniforms import Uniforms
 
 

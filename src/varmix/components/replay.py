@@ -7,13 +7,14 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_count, as_floats, as_number, require, same
+from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_count, as_floats, as_number, same
 from varmix.components.base import Components, Family
 from varmix.components.ring import MAGNITUDES, Ring
 from varmix.draw import Draw
 from varmix.kernels import replay as kernels
 from varmix.kernels.buckets import buckets_of
 from varmix.spaces import Window
+from varmix.states import require
 from varmix.uniforms import Uniforms
 
 #: The nine (epsilon, alpha) of the paper's section 6.3.

@@ -7,9 +7,10 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import BoolArray, FloatArray, IntArray, State, as_atoms, as_count, as_number, require, restored, same
+from varmix.arrays import BoolArray, FloatArray, IntArray, State, as_atoms, as_count, as_number, same
 from varmix.components.base import Components, Family
 from varmix.spaces import Points
+from varmix.states import require, restored
 from varmix.uniforms import Uniforms
 
 

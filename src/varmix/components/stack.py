@@ -5,12 +5,13 @@ from typing import Protocol, final
 
 import numpy as np
 
-from varmix.arrays import FloatArray, IntArray, State, require
+from varmix.arrays import FloatArray, IntArray, State
 from varmix.components.base import Components, Family, Inclusive
 from varmix.components.sources import Sources
 from varmix.components.uniform import Uniform
 from varmix.draw import Draw
 from varmix.spaces import Space, refuse_window
+from varmix.states import require
 from varmix.uniforms import Uniforms
 
 

@@ -1,13 +1,15 @@
 """Learners: from evidence to the next mixture."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from varmix.arrays import FloatArray, State, as_count, require, restored
+from varmix.arrays import FloatArray, State, as_count
 from varmix.evidence import Evidence
 from varmix.kernels.simplex import project_restricted, settle
+from varmix.states import CheckpointError, read_count, read_number, require, restored
 
 
 class HasMixture(Protocol):
@@ -87,25 +89,55 @@ def _saved(value: Any) -> Any:  # noqa: ANN401
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def load_state(like: S, saved: State, gamma: float = 0.0) -> S:
-    """Give the saved state of the learner whose first state is `like`, after checking that it fits."""
-    fields = like._asdict()
-    require(saved, set(fields), type(like).__name__)
-    values = {}
+def load_state(learner: Learner[S], k: int, saved: object) -> S:
+    """Return the saved state of a learner over k components, after checking that the learner can have left it.
+
+    What can be seen of any learner is checked here: entries, shapes, finite numbers, the mixture.  A learner that keeps
+    more than a mixture says in `check_state(state)` what else must hold, and raises `ValueError` where it does not.
+    """
+    state = _like(learner.init(k), saved)
+    check_mixture(state.mixture, getattr(learner, "gamma", 0.0))
+    check = getattr(learner, "check_state", None)
+    if check is not None:
+        check(state)
+    return state
+
+
+def _like(first: S, saved: object) -> S:
+    """Return saved entries as a state of the same class as `first`, with the same shapes and types."""
+    fields = first._asdict()
+    require(saved, set(fields), type(first).__name__)
+    assert isinstance(saved, Mapping)
+    values: dict[str, Any] = {}
     for name, value in fields.items():
         if hasattr(value, "_asdict"):
-            values[name] = load_state(value, saved[name])
+            values[name] = _like(value, saved[name])
         elif isinstance(value, np.ndarray):
             values[name] = restored(saved[name], value, name)
-        elif not isinstance(saved[name], (int, float)) or not math.isfinite(saved[name]):
-            raise ValueError(f"Saved {name} must be a finite number, got {saved[name]!r}: the checkpoint is damaged.")
+        elif isinstance(value, int):
+            values[name] = read_count(saved, name)
         else:
-            values[name] = type(value)(saved[name])
-    loaded = type(like)(**values)
-    mixture = loaded.mixture
-    if mixture.min() < 0 or abs(mixture.sum() - 1) > 1e-9 or mixture[-1] < gamma:
-        raise ValueError(f"The saved mixture {loaded.mixture} is not one: the checkpoint is damaged.")
-    return loaded
+            values[name] = read_number(saved, name, least=-math.inf)
+    return type(first)(**values)
+
+
+def check_mixture(mixture: FloatArray, gamma: float) -> None:
+    """Raise `CheckpointError` if a saved mixture is not on the simplex, or has less than gamma on its last entry."""
+    if mixture.min() < 0 or abs(mixture.sum() - 1) > 1e-9 or mixture[-1] < gamma - 1e-12:
+        raise CheckpointError(
+            f"The saved mixture is not one: its entries are {mixture.min():.3g} to {mixture.max():.3g} with sum "
+            f"{mixture.sum():.6g}, and {mixture[-1]:.3g} on the last component, which needs {gamma:g}."
+        )
+
+
+def check_curvature(matrix: FloatArray, name: str, least: float = 0.0) -> None:
+    """Raise `CheckpointError` if a saved matrix is not symmetric with eigenvalues of at least `least`."""
+    size = float(np.abs(matrix).max(initial=0.0))
+    if size > 1e300 or np.abs(matrix - matrix.T).max(initial=0.0) > 1e-9 * size:
+        raise CheckpointError(f"The saved {name} is not symmetric, or too large.")
+    lowest = float(np.linalg.eigvalsh(matrix)[0]) if matrix.size else least
+    if lowest < least * (1.0 - 1e-9) - 1e-9 * size:
+        raise CheckpointError(f"The saved {name} has an eigenvalue of {lowest:.3g}; the least can be {least:g}.")
 
 
 class MixtureState(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import AnyArray, BoolArray, FloatArray, State, as_count, as_fraction, first, require
+from varmix.arrays import AnyArray, BoolArray, FloatArray, State, as_count, as_fraction, first
 from varmix.components.replay import SETTINGS, Replay
 from varmix.draw import Draw
 from varmix.evidence import LARGEST_NORM
@@ -18,6 +18,7 @@ from varmix.rl.checks import as_errors, as_flag, as_flags, as_reward, as_rewards
 from varmix.rl.n_steps import Pending
 from varmix.rl.transitions import Batch, Transitions
 from varmix.sampler import Sampler
+from varmix.states import require
 
 #: A batch of transitions says more than the single draw that the usual barrier is made for, so a lower one will do.
 LEARNER = BarrierNewton(eps=0.3)

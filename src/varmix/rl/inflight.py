@@ -7,8 +7,9 @@ from operator import attrgetter
 
 import numpy as np
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, State, require
+from varmix.arrays import AnyArray, FloatArray, IntArray, State
 from varmix.draw import Draw, seal
+from varmix.states import require
 
 KEPT, ROWS = 4096, 1 << 18  # receipts, and rows of them: a hundred bytes each with ten components
 APART = 1 << 40  # tickets, more than any run issues

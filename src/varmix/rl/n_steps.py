@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from varmix.arrays import AnyArray, BoolArray, FloatArray, IntArray, State, require, restored
+from varmix.arrays import AnyArray, BoolArray, FloatArray, IntArray, State
 from varmix.kernels import pending as kernels
 from varmix.rl.storage import Leaf
 from varmix.rl.transitions import checked_columns
+from varmix.states import require, restored
 
 
 class Ready(NamedTuple):

@@ -3,12 +3,13 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import BoolArray, FloatArray, IntArray, State, as_atoms, as_vector, require
+from varmix.arrays import BoolArray, FloatArray, IntArray, State, as_atoms, as_vector
 from varmix.components.replay import Replay
 from varmix.draw import Draw
 from varmix.evidence import LARGEST_NORM
 from varmix.rl.inflight import NOT_YET, Flight, InFlight
 from varmix.sampler import Sampler
+from varmix.states import require
 
 RECENT = 16
 

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from varmix.arrays import AnyArray, BoolArray, IntArray, State, require
+from varmix.arrays import AnyArray, BoolArray, IntArray, State
 from varmix.rl.storage import Leaf, layout
+from varmix.states import require
 
 
 class Batch(NamedTuple):

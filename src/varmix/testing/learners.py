@@ -74,7 +74,7 @@ def check_learners_go_on_after_loading(make: MakeLearner) -> None:
     rounds = _evidence(k, 20)
     for evidence in rounds[:10]:
         state = learner.step(state, evidence)
-    other: Any = load_state(make().init(k), save_state(state))
+    other: Any = load_state(make(), k, save_state(state))
     for evidence in rounds[10:]:
         state, other = learner.step(state, evidence), learner.step(other, evidence)
     assert same(save_state(state), save_state(other)), "the loaded learner went another way"

@@ -10,11 +10,12 @@ from torch.utils.data import Dataset
 from torch.utils.data import Sampler as TorchSampler
 
 from varmix.allocate import Allocation
-from varmix.arrays import FloatArray, State, as_count, require
+from varmix.arrays import FloatArray, State, as_count
 from varmix.draw import Draw
 from varmix.learners import Cautious, Learner
 from varmix.meter import GainMeter
 from varmix.sampler import Sampler
+from varmix.states import require
 from varmix.torch.collate import Collate, Slots, Tagged
 from varmix.torch.distributed import LayoutName, Rounds, agree, layout_of
 from varmix.torch.distributed.layout import processes_of

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from varmix.arrays import State, as_count, require
+from varmix.arrays import State, as_count
+from varmix.states import require
 
 
 class Place(NamedTuple):

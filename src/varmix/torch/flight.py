@@ -6,8 +6,9 @@ from zlib import crc32
 
 import numpy as np
 
-from varmix.arrays import State, as_count, require
+from varmix.arrays import State, as_count
 from varmix.draw import Draw, Rows, seal
+from varmix.states import require
 
 FIELDS = {"indices", "weights", "density", "rows", "serial", "sampler_id"}
 WAITING = 4096  # receipts that are kept for late feedback by number

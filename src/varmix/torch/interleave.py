@@ -7,13 +7,14 @@ import numpy as np
 from torch.utils.data import default_collate
 
 from varmix.allocate import Allocation, carried
-from varmix.arrays import FloatArray, IntArray, State, as_count, require
+from varmix.arrays import FloatArray, IntArray, State, as_count
 from varmix.components import Sources
 from varmix.evidence import Evidence
 from varmix.learners import Cautious, Learner
 from varmix.meter import GainMeter, Moments
 from varmix.presets import vrm
 from varmix.sampler import Sampler
+from varmix.states import require
 from varmix.torch.feeds import Feed, Item
 from varmix.torch.receipts import TensorDraw
 from varmix.torch.tensors import as_arrays, as_doubles, as_tensors, device_of, unwrapped, wrapped

@@ -3,8 +3,9 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from varmix.arrays import State, as_count, require
+from varmix.arrays import State, as_count
 from varmix.draw import Draw, Rows
+from varmix.states import require
 from varmix.torch.flight import Flight
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from varmix.arrays import FloatArray, State, as_floats, require
+from varmix.arrays import FloatArray, State, as_floats
+from varmix.states import require
 
 CPU = torch.device("cpu")
 SIMPLE = (torch.float32, torch.float64)  # what NumPy knows as well
