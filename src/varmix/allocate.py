@@ -15,12 +15,16 @@ import numpy as np
 
 from varmix.arrays import FloatArray, IntArray, as_count
 from varmix.kernels import allocate as kernels
-from varmix.states import restored
+from varmix.states import CheckpointError
 from varmix.uniforms import Uniforms
 
 
 class Allocation(Protocol):
-    """How slots are given to lanes.  The state is one array, kept and saved by the sampler."""
+    """How slots are given to lanes.  The state is one array, kept and saved by the sampler.
+
+    An allocation whose state is not empty may have `check_state(state)`, which raises `ValueError` if a saved state
+    cannot be one of its own.
+    """
 
     def init(self, lanes: int) -> FloatArray:
         """Give the state before the first batch (an empty array where nothing is kept)."""
@@ -42,18 +46,6 @@ class InBatches(Protocol):
         ...
 
 
-def load_allocation(allocation: Allocation, like: FloatArray, saved: object) -> FloatArray:
-    """Return the saved state of an allocation, if it has the shape of `like` and the allocation can have left it.
-
-    An allocation that keeps something between batches says in `check_state(state)` what that can be.
-    """
-    state: FloatArray = restored(saved, like, "allocation")
-    check = getattr(allocation, "check_state", None)
-    if check is not None:
-        check(state)
-    return state
-
-
 def assign_batches(
     allocation: Allocation, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
 ) -> tuple[IntArray, FloatArray]:
@@ -72,6 +64,15 @@ def assign_batches(
         batch, state = allocation.assign(state, shares, m, uniforms)
         lanes.append(batch)
     return np.concatenate(lanes), state
+
+
+def _check_credits(credit: FloatArray, most: float) -> None:
+    """Raise `CheckpointError` if credits do not cancel, or one is more than can be owed."""
+    if np.abs(credit).max() > most or abs(credit.sum()) > 1e-6 * len(credit):
+        raise CheckpointError(
+            f"The saved allocation owes up to {np.abs(credit).max():.3g} slots and {credit.sum():.3g} in all, where "
+            f"at most {most:g} and nothing in all can be owed: it is damaged."
+        )
 
 
 class _Stateless:
@@ -163,6 +164,10 @@ class Carried:
         """Give every lane a credit of zero."""
         return np.zeros(lanes)
 
+    def check_state(self, state: FloatArray) -> None:
+        """Raise `CheckpointError` if these cannot be what lanes are owed."""
+        _check_credits(state, len(state) + 1)
+
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Serve the largest credit, slot by slot."""
         lanes = np.empty(m, np.int64)
@@ -211,6 +216,13 @@ class Shuffled:
     def init(self, lanes: int) -> FloatArray:
         """Give every lane a credit of zero, at the beginning of a pass."""
         return np.zeros(lanes + 1)
+
+    def check_state(self, state: FloatArray) -> None:
+        """Raise `CheckpointError` if these cannot be what lanes are owed in the middle of an epoch."""
+        slots = float(state[-1])
+        if not (0.0 <= slots < self.period and slots.is_integer()):
+            raise CheckpointError(f"The saved allocation is at slot {slots:g} of {self.period}: it is damaged.")
+        _check_credits(state[:-1], self.period + len(state))
 
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Deal a lane to every slot."""

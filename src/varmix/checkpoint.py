@@ -64,7 +64,7 @@ def save(path: str | os.PathLike[str], owner: Stateful) -> None:
         "varmix_format": str(FORMAT),
         "varmix_version": __version__,
         "state": header,
-        "sha256": _digest(header, arrays),
+        "sha256": _digest(__version__ + header, arrays),
     }
     content = to_bytes(arrays, metadata=metadata)
     with replacing(path) as file:
@@ -112,7 +112,7 @@ def _read(path: str | os.PathLike[str]) -> State:
     except SafetensorError as error:
         raise CheckpointError(f"{name} is truncated or not a varmix checkpoint ({printable(error)}).") from error
     header = metadata.get("state", "")
-    if metadata.get("sha256") != _digest(header, arrays):
+    if metadata.get("sha256") != _digest(metadata.get("varmix_version", "") + header, arrays):
         raise CheckpointError(f"{name} is damaged: its contents do not match its checksum. Use an older checkpoint.")
     if len(header) > LARGEST_HEADER:
         raise CheckpointError(f"{name} has a header of {len(header):,} characters; varmix writes at most 16 million.")

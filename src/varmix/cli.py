@@ -105,4 +105,4 @@ def main() -> None:
         raise SystemExit(130) from None
     except Refusal as refusal:
         Console(stderr=True).print(f"varmix: {refusal}", markup=False, highlight=False, soft_wrap=True)
-        raise SystemExit(2) from None
+        raise SystemExit(refusal.code) from None

@@ -37,8 +37,8 @@ class Draw(_Fields):
     """What was drawn, and all that feedback needs to know about it later.
 
     Everything is as it was when drawn.  So feedback may come late, in any order, or never, and a probability is never
-    taken for another draw's.  All that feedback uses is read-only; the weights are the caller's, to scale in place or
-    to share with a tensor.
+    taken for another draw's.  All arrays are read-only: write `scaled = draw.weights * x`, not `draw.weights *= x`, and
+    `torch.tensor(draw.weights)`, which copies.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ def seal(
     sampler_id: str,
     groups: IntArray | None = None,
 ) -> Draw:
-    """Make a receipt; the arrays that feedback uses become read-only.
+    """Make a receipt; its arrays become read-only.
 
     With `groups`, ratios may be a function of them.  It must give the same rows at any later time.
 
@@ -116,6 +116,7 @@ def seal(
     matters once per draw.
     """
     indices.setflags(write=False)
+    weights.setflags(write=False)
     density.setflags(write=False)
     if groups is not None:
         groups.setflags(write=False)

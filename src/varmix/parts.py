@@ -22,6 +22,8 @@ def _plain(value: object) -> object:
         return described(value)
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, np.ndarray):
+        return value.copy()
     return [_plain(entry) for entry in value] if isinstance(value, (tuple, list)) else value
 
 

@@ -105,8 +105,8 @@ class PastIds:
             )
         if serial >= self._ends.get(sampler_id, 0):
             raise ValueError(
-                f"Receipt {serial} was drawn after the state that this sampler was loaded or copied from, by another "
-                f"run. Drop the receipts that are newer than the checkpoint."
+                f"Receipt {serial} was drawn after the state that this sampler was loaded or copied from, by a run "
+                f"that was given up or by another copy. Drop the receipts that are newer than the checkpoint."
             )
 
     def state_dict(self) -> State:

@@ -9,6 +9,14 @@ from pathlib import Path
 class Refusal(Exception):  # noqa: N818 - not an error of the program
     """What was asked, why it cannot be done, and what to do: the command prints it and ends."""
 
+    code = 2  # of a command that was called wrongly
+
+
+class DamagedFile(Refusal):
+    """A file that was asked for cannot be used; the call itself was right."""
+
+    code = 1
+
 
 def unknown(what: str, name: str, known: Iterable[str]) -> Refusal:
     """Give the refusal for a name that is none of those known, with the one that was probably meant.

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.allocate import Allocation, assign_batches, load_allocation, stratified
+from varmix.allocate import Allocation, assign_batches, stratified
 from varmix.arrays import FloatArray, IntArray, State, as_count, same
 from varmix.components.base import Components, Disjoint, Shortcut
 from varmix.draw import Draw, Rows, seal
@@ -17,7 +17,7 @@ from varmix.parts import as_inclusive, check_anchor, check_part, check_parts, de
 from varmix.receipts import Ledger
 from varmix.reweight import Exact, HorvitzThompson, Reweight, exact
 from varmix.spaces import Points
-from varmix.states import CheckpointError, check_format, format_stamp, loading, printable, require
+from varmix.states import CheckpointError, check_format, format_stamp, loading, printable, require, restored
 from varmix.uniforms import Uniforms
 
 
@@ -265,7 +265,9 @@ class Sampler:
             uniforms = Uniforms(0)
             uniforms.load_state_dict(state["uniforms"])
             learned = load_state(self.learner, self.components.k, state["learner"])
-            allocation = load_allocation(self._allocate, self._allocation, state["allocation"])
+            allocation = restored(state["allocation"], self._allocation, "allocation")
+            if hasattr(self._allocate, "check_state"):
+                self._allocate.check_state(allocation)
             self.components.load_state_dict(state["components"])  # the last that can fail, and all or nothing itself
         self._uniforms, self._ledger, self._learned, self._allocation = uniforms, ledger, learned, allocation
 

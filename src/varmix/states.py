@@ -125,7 +125,7 @@ def read_count(state: Mapping[str, Any], name: str, least: int = 0, most: int = 
     """Return a whole number in `least..most`."""
     value = state[name]
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
-        raise CheckpointError(f"Saved {name} must be a whole number in {least}..{most}, got {describe(value)}.")
+        raise _unfit(name, f"a whole number in {least}..{most}", value)
     return int(value)
 
 
@@ -133,9 +133,9 @@ def read_number(state: Mapping[str, Any], name: str, least: float = 0.0, most: f
     """Return a finite number in [least, most]."""
     value = state[name]
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise CheckpointError(f"Saved {name} must be a number, got {describe(value)}.")
+        raise _unfit(name, "a number", value)
     if not (least <= value <= most and math.isfinite(value)):
-        raise CheckpointError(f"Saved {name} must be finite and in [{least:g}, {most:g}], got {describe(value)}.")
+        raise _unfit(name, f"finite and in [{least:g}, {most:g}]", value)
     return float(value)
 
 
@@ -143,7 +143,7 @@ def read_flag(state: Mapping[str, Any], name: str) -> bool:
     """Return True or False."""
     value = state[name]
     if not isinstance(value, (bool, np.bool_)):
-        raise CheckpointError(f"Saved {name} must be True or False, got {describe(value)}.")
+        raise _unfit(name, "True or False", value)
     return bool(value)
 
 
@@ -151,8 +151,12 @@ def read_text(state: Mapping[str, Any], name: str, longest: int = LONGEST_TEXT) 
     """Return a text of at most `longest` characters."""
     value = state[name]
     if not isinstance(value, str) or len(value) > longest:
-        raise CheckpointError(f"Saved {name} must be a text of at most {longest} characters, got {describe(value)}.")
+        raise _unfit(name, f"a text of at most {longest} characters", value)
     return value
+
+
+def _unfit(name: str, allowed: str, value: object) -> CheckpointError:
+    return CheckpointError(f"Saved {name} must be {allowed}, got {describe(value)}: the state is damaged.")
 
 
 def read_array(
@@ -172,7 +176,7 @@ def read_array(
     >>> read_array({"rows": np.array([0, 1, 7])}, "rows", np.int64, (None,), least=0, most=2)
     Traceback (most recent call last):
         ...
-    varmix.states.CheckpointError: Saved rows must lie in 0..2; entry 2 is 7.
+    varmix.states.CheckpointError: Saved rows must lie in 0..2; entry 2 is 7: damaged.
     """
     value = state[name]
     if not isinstance(value, np.ndarray) or value.dtype != np.dtype(dtype) or not _fits(value.shape, shape):
@@ -183,7 +187,9 @@ def read_array(
         )
     array = np.array(value, order="C", subok=False)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise CheckpointError(f"Saved {name} holds numbers that are not finite.")
+        raise CheckpointError(f"Saved {name} holds numbers that are not finite: damaged.")
+    if array.dtype.kind == "b" and (array.view(np.uint8) > 1).any():
+        raise CheckpointError(f"Saved {name} holds bytes that are neither True nor False: damaged.")
     outside = np.zeros(array.shape, dtype=np.bool_)
     if least is not None:
         outside |= array < least
@@ -193,7 +199,7 @@ def read_array(
         i = tuple(int(axis[0]) for axis in outside.nonzero())
         bounds = f"{'' if least is None else least}..{'' if most is None else most}"
         place = i[0] if len(i) == 1 else i
-        raise CheckpointError(f"Saved {name} must lie in {bounds}; entry {place} is {array[i]}.")
+        raise CheckpointError(f"Saved {name} must lie in {bounds}; entry {place} is {array[i]}: damaged.")
     return array
 
 

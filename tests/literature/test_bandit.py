@@ -89,7 +89,8 @@ def test_only_logarithms_grow_and_their_differences_are_the_law():
     family = Exponential(4, step=1.0)
     sampler = literature.bandit(4, step=1.0, rng=0)
     sampler.components.load_state_dict(
-        sampler.components.state_dict() | {"logs": np.array([5000.0, 4999.0, 4000.0, 0.0]), "offset": 5000.0}
+        sampler.components.state_dict()
+        | {"logs": np.array([5000.0, 4999.0, 4000.0, 0.0]), "offset": 5000.0, "largest": 1.0}
     )
     weights = np.array([1.0, math.exp(-1.0), 0.0, 0.0])
     np.testing.assert_allclose(sampler.census().ratios[:, 0], 4 * weights / weights.sum(), rtol=1e-12)

@@ -248,10 +248,22 @@ def test_damaged_sums_do_not_reach_the_mixture(name):
     sampler.update(sampler.draw(4), np.ones(4))
     state = sampler.state_dict()
     state["learner"][name] = 1e308
-    sampler.load_state_dict(state)
+    if name == "scale":  # losses may have been as large as that
+        sampler.load_state_dict(state)
+    else:
+        with pytest.raises(varmix.CheckpointError, match="too large"):
+            sampler.load_state_dict(state)
     for _ in range(5):
         sampler.update(sampler.draw(4), np.ones(4))
         assert np.isfinite(sampler.mixture).all()
+
+
+def test_a_mixture_that_was_not_earned_is_refused():
+    sampler = varmix.vrm(Groups([0, 0, 1]), learner=Cautious(), rng=0)
+    state = sampler.state_dict()
+    state["learner"]["mixture"] = np.array([0.5, 0.4, 0.1])
+    with pytest.raises(varmix.CheckpointError, match="not the one that this learner would play"):
+        sampler.load_state_dict(state)
 
 
 def test_damage_inside_what_was_learnt_is_refused():

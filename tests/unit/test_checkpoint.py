@@ -90,8 +90,24 @@ def test_states_of_other_things_are_refused_by_the_name_of_the_entry(tmp_path):
 
 
 def test_other_formats_are_refused(path):
-    _rewrite(path, lambda arrays, metadata: metadata.update(varmix_format="2"))
-    _refuses(path, "format 2; this varmix reads format 1")
+    _rewrite(path, lambda arrays, metadata: metadata.update(varmix_format="1"))
+    _refuses(path, f"format 1, written by varmix {varmix.__version__}; varmix {varmix.__version__} reads format 2")
+
+
+def test_files_of_the_first_format_are_refused_by_its_name(path):
+    def as_it_was(arrays, metadata):
+        del metadata["varmix_version"]
+        metadata["varmix_format"] = "1"
+
+    _rewrite(path, as_it_was)
+    _refuses(path, "format 1, written by varmix 0.1.0 or older; .* reads format 2. Load it with the version")
+
+
+def test_states_of_the_first_format_are_refused_by_its_name():
+    state = _trained().state_dict()
+    del state["format"], state["varmix"]
+    with pytest.raises(varmix.CheckpointError, match=r"has format 1, written by .* or older; .* reads format 2"):
+        _trained().load_state_dict(state)
 
 
 DAMAGE = {
@@ -137,9 +153,9 @@ WRONG = {
     "a missing entry": (_with("serial", None), "expected the entries"),
     "another entry": (_with("extra", 1), "expected the entries"),
     "a number that is none": (_with("learner/curvature", np.full((4, 4), np.nan)), "not finite"),
-    "a mixture that is none": (_with("learner/mixture", np.full(4, 0.7)), "damaged"),
-    "too little anchor": (_with("learner/mixture", np.array([0.5, 0.25, 0.25, 0.0])), "damaged"),
-    "a cost in words": (_with("learner/cost", "much"), "finite number"),
+    "a mixture that is none": (_with("learner/mixture", np.full(4, 0.7)), "mixture is not one"),
+    "too little anchor": (_with("learner/mixture", np.array([0.5, 0.25, 0.25, 0.0])), "needs 0.1"),
+    "a cost in words": (_with("learner/cost", "much"), "must be a number"),
     "a learner that is none": (_with("learner", 3), "is a dictionary"),
     "another shape": (_with("learner/mixture", np.full(3, 1 / 3)), r"shape \(3,\)"),
     "cursors outside": (_with("components/position", np.full(3, 99)), "outside their groups"),
@@ -148,9 +164,8 @@ WRONG = {
     "a seed too long": (_with("components/seed", 2**70), "64 bits"),
     "other groups": (_with("components/masses", np.full(3, 1 / 3)), "other masses"),
     "a generator that is none": (_with("uniforms/generator", {}), "random state"),
-    "a place outside": (_with("uniforms/position", 10**6), "random state is damaged"),
-    "a block that is too long": (_with("uniforms/length", 10**15), "random state is damaged"),
-    "receipts that are none": (_with("used/above", np.zeros((2, 2))), "receipts are damaged"),
+    "a block that is too long": (_with("uniforms/left", 2**32), "left must be a whole number in 0..4096"),
+    "receipts that are none": (_with("used/above", np.zeros((2, 2))), "above must be an array of shape"),
     "other settings": (_with("settings/learner/gamma", 0.3), "learner"),
     "no settings": (_with("settings", {}), "expected the entries"),
 }

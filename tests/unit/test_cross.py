@@ -347,14 +347,14 @@ DAMAGED = {
     "negative norm": ({"seen": put(3, -2.0)}, "must not be negative"),
     "negative zero": ({"seen": put(3, -0.0)}, "must not be negative"),
     "nan": ({"seen": put(3, np.nan)}, "not finite"),
-    "fewer norms": ({"seen": lambda seen: seen[1:]}, "Saved seen has shape"),
+    "fewer norms": ({"seen": lambda seen: seen[1:]}, "Saved seen must be an array of shape"),
     "norms in double": ({"seen": lambda seen: seen.astype(np.float64)}, "dtype float64"),
     "a sub-group too many": ({"split": put(0, 12)}, "not one of these groups"),
     "another label": ({"split": swap_across_groups}, "not one of these groups"),
     "other sizes": ({"split": all_in_one}, "not one of these groups"),
     "another dtype": ({"split": lambda split: split.astype(np.int64)}, "dtype int64"),
     "cursors outside": ({"position": put(0, 99)}, "outside their groups"),
-    "fewer marks": ({"due": lambda due: due[1:]}, "Saved due has shape"),
+    "fewer marks": ({"due": lambda due: due[1:]}, "Saved due must be an array of shape"),
     "marks that count": ({"due": lambda due: due.astype(np.int64)}, "dtype int64"),
 }
 

@@ -134,7 +134,7 @@ def test_loading_brings_back_who_is_left_and_refuses_other_sources():
         with pytest.raises(ValueError, match="The saved sources do not fit"):
             anchored.load_state_dict(saved)
         assert same(anchored.state_dict(), before)
-    for alive, message in ((np.zeros(3, dtype=bool), "none is left"), (np.ones(3), "alive has shape")):
+    for alive, message in ((np.zeros(3, dtype=bool), "none is left"), (np.ones(3), "alive must be an array of shape")):
         with pytest.raises(ValueError, match=message):
             family.load_state_dict(saved | {"alive": alive})
         assert same(family.state_dict(), saved)

@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import Protocol, runtime_checkable
 
-from varmix.arrays import FloatArray, IntArray, State
+from varmix.arrays import FloatArray, IntArray, State, same
 from varmix.draw import Draw, Rows
 from varmix.spaces import Space, Subsets
-from varmix.states import require
+from varmix.states import CheckpointError, describe, require
 from varmix.uniforms import Uniforms
 
 
@@ -137,9 +137,11 @@ class Family(ABC):
         """Do nothing at the end of an epoch."""
 
     def state_dict(self) -> State:
-        """Give what a checkpoint is compared with."""
+        """Return what a checkpoint is compared with."""
         state = {"family": type(self).__name__, "n": self.space.n, "k": self.k}
-        return state | {"size": self.space.size} if isinstance(self.space, Subsets) else state
+        if isinstance(self.space, Subsets):
+            return state | {"size": self.space.size}
+        return state if self.space.target is None else state | {"target": self.space.checksum}
 
     def load_state_dict(self, state: State) -> None:
         """Check that the state is of a family of this kind and shape; there is nothing else to load."""
@@ -149,9 +151,10 @@ class Family(ABC):
     def check_shape(self, state: State) -> None:
         """Refuse the state of another kind or shape of family."""
         for name, value in Family.state_dict(self).items():
-            if state[name] != value:
-                raise ValueError(
-                    f"The saved components do not fit: {name} was {state[name]!r} and is {value!r} here. "
+            if not same(state[name], value):
+                what = "the target" if name == "target" else f"{name} was {describe(state[name])} and is {value!r}"
+                raise CheckpointError(
+                    f"The saved components do not fit: {what} {'differs' if name == 'target' else 'here'}. "
                     f"Rebuild the components as they were when the state was saved."
                 )
 

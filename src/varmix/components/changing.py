@@ -1,7 +1,7 @@
 """Changing: what families have in common that keep one law over points, whose weights feedback changes."""
 
 from abc import abstractmethod
-from copy import deepcopy
+from copy import copy, deepcopy
 
 import numpy as np
 
@@ -11,8 +11,10 @@ from varmix.components.stack import Stack
 from varmix.components.uniform import Uniform
 from varmix.kernels import tree as kernels
 from varmix.spaces import Points, refuse_window
-from varmix.states import require
+from varmix.states import CheckpointError, require
 from varmix.uniforms import Uniforms
+
+LEAST, MOST = 1e-290, 1e290  # of a sum of weights, so that ratios of them neither overflow nor vanish
 
 
 def as_points(space: Points | int, owner: str) -> Points:
@@ -56,6 +58,23 @@ class Changing(Family):
     def _rebuild(self) -> None:
         self._tree[self.space.n :] = self._scores(np.arange(self.space.n))
         kernels.build(self._tree)
+
+    def _take_over(self, **fields: object) -> None:
+        """Take saved fields over and build the tree; raise `CheckpointError` and change nothing if it cannot be drawn.
+
+        Sums of what is finite may overflow, and then every weight would be NaN.
+        """
+        other = copy(self)
+        vars(other).update(fields)
+        other._tree = np.zeros_like(self._tree)
+        with np.errstate(all="ignore"):
+            other._rebuild()
+        leaves = other._tree[self.space.n :]
+        if not (np.isfinite(other._tree).all() and leaves.min() >= 0.0 and LEAST <= leaves.sum() <= MOST):
+            raise CheckpointError(
+                f"The saved {type(self).__name__} cannot be drawn from: its weights sum to {leaves.sum():.3g}."
+            )
+        vars(self).update(vars(other))
 
     @property
     def c(self) -> float:  # type: ignore[override]

@@ -7,7 +7,7 @@ import numpy as np
 from varmix.arrays import AnyArray, FloatArray, IntArray, State
 from varmix.draw import Draw
 from varmix.kernels import cross as kernels
-from varmix.states import restored
+from varmix.states import CheckpointError, restored
 
 # The parts of a group, smallest norms first.  Norms usually have a tail: beside thirds, a small last part costs light
 # tails next to nothing (second moment 0.71 and 0.70 of uniform's for half-normal norms) and catches heavy ones (0.15
@@ -77,12 +77,12 @@ class Cross:
         """Give what was saved, after checking that it splits the groups that `members` and `codes` are a split of."""
         seen = restored(state["seen"], self._seen, "seen")
         if (np.signbit(seen) & (seen != -1.0)).any():
-            raise ValueError("The norms last seen that were saved must not be negative: the state is damaged.")
+            raise CheckpointError("The norms last seen that were saved must not be negative: the state is damaged.")
         split = restored(state["split"], codes, "split")
         within = split.max() < len(self.groups) and (self.groups[split] == self.groups[codes]).all()
         sizes = np.bincount(split[members], minlength=len(self.groups))
         if not within or not np.array_equal(sizes, np.diff(self.start)):
-            raise ValueError("The saved split is not one of these groups: rebuild those that were saved.")
+            raise CheckpointError("The saved split is not one of these groups: rebuild those that were saved.")
         other = copy(self)
         other._seen = seen
         return other, split

@@ -6,12 +6,14 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, IntArray, State, as_count, as_positive, as_vector, same
+from varmix.arrays import FloatArray, IntArray, State, as_positive, as_vector, same
 from varmix.components.changing import Changing
 from varmix.draw import Draw
 from varmix.kernels import scores as kernels
 from varmix.spaces import Points
-from varmix.states import restored
+from varmix.states import CheckpointError, read_array, read_count, read_number
+
+LARGEST = 1e300
 
 
 @final
@@ -102,11 +104,18 @@ class Cumulative(Changing):
         self._check_state(state)
         given = {"given": self._given, "gamma": self._gamma} | ({"level": self._level} if self._given else {})
         if not same({name: state[name] for name in given}, given):
-            raise ValueError("The saved Cumulative has another gamma: build this one with the gamma that was saved.")
-        squares = restored(state["squares"], self._squares, "squares")
-        count = as_count(state["count"], "count", least=0)
-        level, total = float(state["level"]), float(state["total"])
-        if squares.min() < 0 or not (0 <= total < math.inf and 0 < level < math.inf):
-            raise ValueError("The saved sums of squared norms are negative or not finite: the state is damaged.")
-        self._squares, self._level, self._total, self._count = squares, level, total, count
-        self._rebuild()
+            raise CheckpointError(
+                "The saved Cumulative has another gamma: build this one with the gamma that was saved."
+            )
+        squares = read_array(state, "squares", np.float64, self._squares.shape, least=0.0, most=LARGEST)
+        count = read_count(state, "count")
+        level, total = read_number(state, "level", least=1 / LARGEST, most=LARGEST), read_number(state, "total")
+        added = float(squares.sum() if not len(self._masses) else squares @ self._masses)
+        if not math.isclose(added, total, rel_tol=1e-6) or (count == 0 and total > 0.0):
+            raise CheckpointError(
+                f"The saved squared norms of {count} rows add up to {added:.6g}, and their sum to {total:.6g}: the "
+                f"state is damaged."
+            )
+        if not self._given and not (level == 1.0 if total == 0.0 else 0.49 <= total / count / level <= 2.01):
+            raise CheckpointError(f"The saved level {level:.3g} is not that of the saved norms: the state is damaged.")
+        self._take_over(_squares=squares, _level=level, _total=total, _count=count)

@@ -6,8 +6,10 @@ import numpy as np
 
 from varmix.arrays import AnyArray, IntArray, State
 from varmix.kernels import cursors as kernels
-from varmix.states import restored
+from varmix.states import CheckpointError, describe, restored
 from varmix.uniforms import Uniforms
+
+LATEST_TURN = 2**62
 
 
 class Cursors:
@@ -86,13 +88,18 @@ class Cursors:
         """Give cursors through `members` where `state` was saved, with these points due, after checking it."""
         position = restored(state["position"], self._position, "position")
         turn = restored(state["turn"], self._turn, "turn")
-        if (position < 0).any() or (position > np.diff(self._start)).any() or (turn < 0).any():
-            raise ValueError("The saved cursors lie outside their groups: these are not the groups that were saved.")
+        sizes = np.diff(self._start)
+        if (position < 0).any() or (position > sizes).any() or (turn < 0).any() or (turn > LATEST_TURN).any():
+            raise CheckpointError(
+                "The saved cursors lie outside their groups: these are not the groups that were saved."
+            )
         seed = state["seed"]
         if seed is None and (position.any() or turn.any()):
-            raise ValueError("The saved cursors have moved, but their seed is missing: the state is damaged.")
+            raise CheckpointError("The saved cursors have moved, but their seed is missing: the state is damaged.")
         if seed is not None and not (type(seed) is int and 0 <= seed < 2**64):
-            raise ValueError(f"The seed of the saved cursors must be 64 bits, got {seed!r}: the state is damaged.")
+            raise CheckpointError(
+                f"The seed of the saved cursors must be 64 bits, got {describe(seed)}: the state is damaged."
+            )
         other = copy(self)
         other._position, other._turn, other._seed, other._order = position, turn, seed, None
         other._due = np.zeros_like(self._due)
@@ -100,5 +107,7 @@ class Cursors:
             other._order = members.copy()
             if marks is not None:
                 kernels.due_first(self._start, members, marks, other._order, other._due)
+                if (position > np.where(other._due > 0, other._due, sizes)).any():
+                    raise CheckpointError("The saved cursors lie behind the points that are due: they are damaged.")
             kernels.replay_cursors(np.uint64(seed), self._start, other._order, position, turn, other._due)
         return other

@@ -1,6 +1,7 @@
 """Distances: the proposals of section 6.4, points far from a centre."""
 
 from typing import final
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,19 +42,25 @@ class Distances(Tabulated):
         if not len(middles) or not np.isfinite(middles).all():
             raise ValueError("centers must be at least one row of finite numbers.")
         space = Points(len(data), target)
-        table, mean = _distances(data, middles, space)
-        super().__init__(space, _normalise(table, mean, smoothing))
+        table, mean, checksum = _distances(data, middles, space)
+        checksum = crc32(np.append(middles.ravel(), smoothing), checksum)  # type: ignore[arg-type]
+        super().__init__(space, _normalise(table, mean, smoothing), checksum)
 
 
-def _distances(data: AnyArray, centers: FloatArray, space: Points) -> tuple[AnyArray, FloatArray]:
-    """Give the distances (n, k) in some unit, as float32, and their means under the target in that unit."""
+def _distances(data: AnyArray, centers: FloatArray, space: Points) -> tuple[AnyArray, FloatArray, int]:
+    """Return the distances (n, k) in some unit, as float32, their means under the target in it, and a checksum of data.
+
+    Not of the distances: matrix products round differently from machine to machine.
+    """
     table = np.empty((len(data), len(centers)), dtype=np.float32)
     mean = np.zeros(len(centers))
-    unit = 0.0
+    unit, checksum = 0.0, 0
     rows = rows_per_block(max(data.shape[1], len(centers)))
     for start in range(0, len(data), rows):
         part = slice(start, start + rows)
-        distance = _block_distances(np.asarray(data[part], dtype=np.float64), centers, start)
+        block = np.ascontiguousarray(data[part], dtype=np.float64)
+        checksum = crc32(block, checksum)  # type: ignore[arg-type]
+        distance = _block_distances(block, centers, start)
         largest = float(distance.max())
         if largest > unit:  # float32 has no room for 1e50
             table[:start] *= np.float32(unit / largest)
@@ -63,7 +70,7 @@ def _distances(data: AnyArray, centers: FloatArray, space: Points) -> tuple[AnyA
         mass = 1 / space.n if space.target is None else space.target[part, None]
         mean += (distance * mass).sum(axis=0)
         table[part] = distance
-    return table, mean
+    return table, mean, checksum
 
 
 def _block_distances(block: FloatArray, centers: FloatArray, start: int) -> FloatArray:

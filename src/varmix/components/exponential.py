@@ -5,12 +5,13 @@ from typing import final
 
 import numpy as np
 
-from varmix.arrays import FloatArray, IntArray, State, as_count, as_fraction, as_positive
+from varmix.arrays import FloatArray, IntArray, State, as_count, as_fraction, as_positive, same
 from varmix.components.changing import Changing
 from varmix.draw import Draw
+from varmix.evidence import LARGEST_NORM
 from varmix.kernels import scores as kernels
 from varmix.spaces import Points
-from varmix.states import restored
+from varmix.states import CheckpointError, read_number, restored
 
 MOST = 300.0  # e^MOST is far from overflow, and so is the sum of a billion of them
 LARGEST_GAIN = 1e280  # so that sums of logarithms stay finite
@@ -106,13 +107,14 @@ class Exponential(Changing):
     def load_state_dict(self, state: State) -> None:
         """Take the weights over, and build the tree."""
         self._check_state(state)
-        if state["rate"] != self._rate or state["relative"] != self._relative:
-            raise ValueError("The saved Exponential has another step: build this one with the step that was saved.")
-        logs = restored(state["logs"], self._logs, "logs")
-        offset, largest = float(state["offset"]), float(state["largest"])
-        if not (-MOST <= logs.max() - offset <= MOST and 0 <= largest < math.inf):
-            raise ValueError(
-                "The saved weights lie far from their offset, or the scale is wrong: the state is damaged."
+        if not same(state["rate"], self._rate) or not same(state["relative"], self._relative):
+            raise CheckpointError(
+                "The saved Exponential has another step: build this one with the step that was saved."
             )
-        self._logs, self._offset, self._largest = logs, offset, largest
-        self._rebuild()
+        logs = restored(state["logs"], self._logs, "logs")
+        offset, largest = read_number(state, "offset"), read_number(state, "largest", most=LARGEST_NORM)
+        if not -MOST <= logs.max() - offset <= MOST or logs.min() < 0.0 or (largest == 0.0 and logs.any()):
+            raise CheckpointError(
+                "The saved weights are negative, lie far from their offset, or were never told: the state is damaged."
+            )
+        self._take_over(_logs=logs, _offset=offset, _largest=largest)

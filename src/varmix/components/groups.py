@@ -16,7 +16,7 @@ from varmix.components.labels import encode, smallest
 from varmix.draw import Draw, Rows
 from varmix.kernels import groups as kernels
 from varmix.spaces import Points
-from varmix.states import require, restored
+from varmix.states import CheckpointError, require, restored
 from varmix.uniforms import Uniforms
 
 
@@ -151,6 +151,7 @@ class Groups(Family):
             kernels.weigh_groups(self._codes, self._target, counts, self.masses)
         else:
             self.masses = counts / len(self._codes)
+        self.masses.setflags(write=False)
         if counts.min() == 0:
             label = self.labels[np.argmin(counts)].item()
             raise ValueError(f"Group {label!r} is empty: its target is zero everywhere. Remove its points.")
@@ -262,9 +263,13 @@ class Groups(Family):
         require(state, set(self.state_dict()), "Groups")
         self.check_shape(state)
         if not same(state["smoothing"], self.smoothing) or not same(state["masses"], self.masses):
-            raise ValueError("The saved groups have other masses or another smoothing: rebuild those that were saved.")
-        if state["mark"] != self._mark:
-            raise ValueError("The saved groups have other members: give the labels that they had, in the same order.")
+            raise CheckpointError(
+                "The saved groups have other masses or another smoothing: rebuild those that were saved."
+            )
+        if not same(state["mark"], self._mark):
+            raise CheckpointError(
+                "The saved groups have other members: give the labels that they had, in the same order."
+            )
         due = None
         cross, codes, members, cursors = self._cross, self._codes, self._members, self._cursors
         if cross is not None:

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_count, as_subsets, as_vector, first, same
+from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_subsets, as_vector, first, same
 from varmix.components.base import Components, Family
 from varmix.components.fingerprint import close, marks, same_marks
 from varmix.components.ridged import RidgedLaws
@@ -16,7 +16,7 @@ from varmix.components.table import Table
 from varmix.kernels import determinants, kdpp
 from varmix.kernels import inclusion as points_of
 from varmix.spaces import Subsets
-from varmix.states import require
+from varmix.states import CheckpointError, printable, read_count, require
 from varmix.uniforms import Uniforms
 
 LARGEST = 690.0  # logarithm of the largest ratio that is told from larger ones: infinity would spoil what it meets
@@ -166,13 +166,15 @@ class KDpp(Family):
         require(state, set(self.state_dict()), "KDpp")
         self.check_shape(state)
         if not same(state["ridges"], self.ridges):
-            raise ValueError(f"The saved k-DPPs have other ridges: {state['ridges']}. Rebuild those that were saved.")
-        shift = 2 * (as_count(state["exponent"], "exponent", least=-(2**20)) - self._exponent)
+            raise CheckpointError(
+                f"The saved k-DPPs have other ridges: {printable(state['ridges'])}. Rebuild those that were saved."
+            )
+        shift = 2 * (read_count(state, "exponent", least=-(2**20), most=2**20) - self._exponent)
         # Not the exponents: rounding may take the largest entry past a power of two.
         if not close(state["eigenvalues"], self._values, shift):
-            raise ValueError("The saved k-DPPs have other eigenvalues: rebuild them from the same features.")
+            raise CheckpointError("The saved k-DPPs have other eigenvalues: rebuild them from the same features.")
         if not same_marks(state["marks"], self._marks, self._values):
-            raise ValueError(
+            raise CheckpointError(
                 "The saved k-DPPs have the same eigenvalues, but other points: rebuild them from the same features, "
                 "with the rows in the same order."
             )

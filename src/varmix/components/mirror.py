@@ -5,14 +5,16 @@ from typing import final
 
 import numpy as np
 
-from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_count, as_fraction, as_positive
+from varmix.arrays import FloatArray, IntArray, State, as_atoms, as_count, as_fraction, as_positive, same
 from varmix.components.base import Family
 from varmix.draw import Draw
+from varmix.evidence import LARGEST_NORM
 from varmix.kernels import floored as kernels
 from varmix.spaces import Points
-from varmix.states import require, restored
+from varmix.states import CheckpointError, describe, read_array, read_number, require
 from varmix.uniforms import Uniforms
 
+LEAST, MOST = 1e-290, 1e290  # of weights and their sum, so that ratios of them neither overflow nor vanish
 LARGEST_GAIN = 1e280  # so that their sums stay finite
 PASSES = 10  # the horizon, where none is given
 
@@ -122,16 +124,16 @@ class MirrorDescent(Family):
         require(state, set(self.state_dict()), "MirrorDescent")
         self.check_shape(state)
         for name, value in {"floor": self.floor, "rate": self._rate, "relative": self._relative}.items():
-            if state[name] != value:
-                raise ValueError(
-                    f"The saved MirrorDescent has {name} = {state[name]!r}, this one {value!r}: rebuild it."
+            if not same(state[name], value):
+                raise CheckpointError(
+                    f"The saved MirrorDescent has {name} = {describe(state[name])}, this one {value!r}: rebuild it."
                 )
-        weights = restored(state["weights"], self._values[self.space.n :], "weights")
-        largest = float(state["largest"])
+        weights = read_array(state, "weights", np.float64, (self.space.n,), least=0.0, most=MOST)
+        largest = read_number(state, "largest", most=LARGEST_NORM)
         above = weights[weights > 0]
         total = self.space.n - self.floor * (len(weights) - len(above))
-        legal = weights.min() >= 0 and len(above) > 0 and 0 <= largest < math.inf
+        legal = len(above) > 0 and LEAST <= above.min() and above.sum() <= MOST
         if not legal or total * above.min() < self.floor * (1 - 1e-9) * above.sum():
-            raise ValueError("The saved ratios are negative or below the floor: the state is damaged.")
+            raise CheckpointError("The saved ratios are too large, too small or below the floor: they are damaged.")
         self._build(weights)
         self._largest = largest

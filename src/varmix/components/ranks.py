@@ -5,11 +5,12 @@ from typing import final
 
 import numpy as np
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_count, as_number
+from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, as_count, as_number, same
 from varmix.components.base import Family
 from varmix.draw import Draw
+from varmix.evidence import LARGEST_NORM
 from varmix.spaces import Points
-from varmix.states import require, restored
+from varmix.states import CheckpointError, describe, read_array, read_count, read_flag, read_number, require, restored
 from varmix.uniforms import Uniforms
 
 
@@ -121,15 +122,17 @@ class Ranks(Family):
         """Take losses, order and pressure over."""
         require(state, set(self.state_dict()), "Ranks")
         self.check_shape(state)
-        if state["period"] != self.period:
-            raise ValueError(
-                f"The saved Ranks sort every {state['period']!r} rows, these every {self.period}: rebuild."
+        if not same(state["period"], self.period):
+            raise CheckpointError(
+                f"The saved Ranks sort every {describe(state['period'])} rows, these every {self.period}: rebuild."
             )
-        losses = restored(state["losses"], self._losses, "losses")
-        order = restored(state["order"], self._order, "order")
-        if not np.array_equal(np.sort(order), np.arange(self.space.n)) or not isinstance(state["sorted"], bool):
-            raise ValueError("The saved order does not list every point once: the state is damaged.")
-        since = as_count(state["since"], "since", least=0)
-        self.pressure = state["pressure"]  # the last that can fail
-        self._losses, self._since, self._sorted = losses, since, state["sorted"]
+        losses = read_array(state, "losses", np.float64, (self.space.n,), least=-1.0, most=LARGEST_NORM)
+        order, known = restored(state["order"], self._order, "order"), read_flag(state, "sorted")
+        if not np.array_equal(np.sort(order), np.arange(self.space.n)) or (losses[losses < 0.0] != -1.0).any():
+            raise CheckpointError("The saved order does not list every point once, or a loss is negative: damaged.")
+        if not known and not np.array_equal(order, np.arange(self.space.n)):
+            raise CheckpointError("The saved order was never sorted and is not the first one: the state is damaged.")
+        since, pressure = read_count(state, "since", most=self.period - 1), read_number(state, "pressure", least=1.0)
+        self.pressure = pressure
+        self._losses, self._since, self._sorted = losses, since, known
         self._place(order)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from varmix.arrays import BoolArray, FloatArray, IntArray, State, as_atoms, as_count, as_number, same
 from varmix.components.base import Components, Family
 from varmix.spaces import Points
-from varmix.states import require, restored
+from varmix.states import CheckpointError, describe, require, restored
 from varmix.uniforms import Uniforms
 
 
@@ -139,13 +139,13 @@ class Sources(Family):
         require(state, set(self.state_dict()), "Sources")
         for name, value in self._own().items():
             if not same(state[name], value):
-                raise ValueError(
-                    f"The saved sources do not fit: {name} was {state[name]!r} and is {value!r} here. Name the same "
+                raise CheckpointError(
+                    f"The saved sources do not fit: {name} was {describe(state[name])} and is {value!r}. Name the same "
                     f"sources, in the same order and with the same target."
                 )
         alive = restored(state["alive"], self._laws[0].alive, "alive")
         if not alive.any():
-            raise ValueError("Of the saved sources none is left: the checkpoint is damaged.")
+            raise CheckpointError("Of the saved sources none is left: the checkpoint is damaged.")
         self._laws[0] = self._law(alive)
 
     def _own(self) -> State:

@@ -1,16 +1,18 @@
 """Tabulated: what families that keep a number per point and component have in common."""
 
 from copy import copy
+from zlib import crc32
 
 import numpy as np
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, as_atoms
+from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_atoms, same
 from varmix.components.base import Components, Family
 from varmix.components.stack import Stack
 from varmix.components.table import Table
 from varmix.components.uniform import Uniform
 from varmix.kernels import table as kernels
 from varmix.spaces import Points
+from varmix.states import CheckpointError, require
 from varmix.uniforms import Uniforms
 
 ENTRIES_PER_BLOCK = 1 << 19  # numbers converted to double at a time, when a table is built
@@ -26,13 +28,23 @@ class Tabulated(Family):
 
     What is drawn is exactly the stored law.  Subclasses make the table; they are final, because `draw_stratified` does
     what `draw` does without calling it.
+
+    Parameters
+    ----------
+    space
+        The points.
+    table
+        The ratios, (n, k).
+    checksum
+        Tells what the table was built from; None takes the table itself.
     """
 
     space: Points
 
-    def __init__(self, space: Points, table: AnyArray) -> None:
+    def __init__(self, space: Points, table: AnyArray, checksum: int | None = None) -> None:
         self.space = space
         self._ratios = table
+        self._sum = checksum
         self._table = Table(table, space.target)
         self.k = table.shape[1]
         self.c = float(self._table.largest.max())
@@ -44,6 +56,26 @@ class Tabulated(Family):
         family = copy(self)
         family.k = self._ratios.shape[1] + 1
         return family
+
+    def state_dict(self) -> State:
+        """Return what a checkpoint is compared with: nothing changes."""
+        return super().state_dict() | {"checksum": self._checksum()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Check that the state is of the same table; there is nothing else to load."""
+        require(state, set(self.state_dict()), type(self).__name__)
+        self.check_shape(state)
+        if not same(state["checksum"], self._checksum()):
+            raise CheckpointError(
+                f"The saved {type(self).__name__} is of other data: rebuild it from what it was built from, with the "
+                f"rows in the same order."
+            )
+
+    def _checksum(self) -> int:
+        """Return a number that tells tables apart."""
+        if self._sum is None:
+            self._sum = crc32(self._ratios)  # type: ignore[arg-type]
+        return self._sum
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Draw by the cumulative sums, and gather the rows."""

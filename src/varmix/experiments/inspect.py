@@ -1,6 +1,7 @@
 """Inspect: what a checkpoint holds, for the terminal."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -8,23 +9,28 @@ import numpy as np
 from rich.console import Console
 
 from varmix.checkpoint import read
-from varmix.refusal import Refusal
+from varmix.refusal import DamagedFile, Refusal
+from varmix.states import CheckpointError, loading, printable, read_array, read_count
 
 WIDTH = 40  # of the longest bar
+LINES, WIDEST = 500, 400  # printed at most, and characters in each
 
 
 def show(path: Path, console: Console) -> None:
     """Print the parts of a saved sampler, or of the one in a replay buffer, and its mixture as bars."""
-    if path.is_dir():
-        raise Refusal(f"{path} is a folder. Give a checkpoint, a file written by varmix.save.")
+    name = printable(path)
     try:
         state = read(path)
+        with loading(f"the file {name}"):
+            shown = list(islice(lines(state), LINES + 1))
     except FileNotFoundError:
-        raise Refusal(f"There is no file {path}. Give a checkpoint written by varmix.save.") from None
+        raise Refusal(f"There is no file {name}. Give a checkpoint written by varmix.save.") from None
     except (OSError, ValueError) as error:
-        raise Refusal(f"{path} is not a checkpoint that can be read: {error}") from None
-    for line in lines(state):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        raise DamagedFile(f"{name} is not a checkpoint that can be read: {printable(error, longest=500)}") from None
+    for line in shown[:LINES]:
+        console.print(printable(line, longest=WIDEST), highlight=False, markup=False, soft_wrap=True)
+    if len(shown) > LINES:
+        console.print("  ... and more", highlight=False, markup=False)
 
 
 def lines(state: Mapping[str, Any]) -> Iterator[str]:
@@ -46,12 +52,18 @@ def _is_sampler(state: object) -> bool:
 
 
 def _sampler(state: Mapping[str, Any]) -> Iterator[str]:
-    yield f"A sampler after {state['serial']:,} draws"
+    yield f"A sampler after {read_count(state, 'serial'):,} draws"
     settings = {name: _settings(each) for name, each in state["settings"].items()}
     families = {f"components{place}": _settings(family) for place, family in _families(state["components"])}
     yield from _table(settings | families)
     yield "Mixture"
-    yield from bars(np.asarray(state["learner"]["mixture"]), _names(state["components"]))
+    mixture = read_array(state["learner"], "mixture", np.float64, (None,), least=0.0, most=1.0)
+    if not abs(mixture.sum() - 1.0) < 1e-6:
+        raise CheckpointError(f"The saved mixture sums to {mixture.sum():.6g} instead of one: it is damaged.")
+    names = _names(state["components"])
+    if len(names) >= len(mixture):
+        raise CheckpointError(f"There are {len(names)} settings for {len(mixture)} components: they are damaged.")
+    yield from bars(mixture[-LINES:], names if len(mixture) <= LINES else ())
 
 
 def _entries(state: Mapping[str, Any], place: str = "") -> dict[str, str]:
@@ -59,15 +71,18 @@ def _entries(state: Mapping[str, Any], place: str = "") -> dict[str, str]:
     for name, value in state.items():
         if isinstance(value, Mapping):
             found |= _entries(value, f"{place}{name}.")
+            if len(found) > LINES:
+                break
         elif isinstance(value, np.ndarray):
             found[f"{place}{name}"] = f"{value.dtype} {value.shape}"
         else:
-            found[f"{place}{name}"] = f"{value}"
+            found[f"{place}{name}"] = printable(value)
     return found
 
 
 def _table(rows: Mapping[str, str]) -> list[str]:
     longest = max(map(len, rows), default=0)
+    longest = min(longest, 60)
     return [f"  {name:<{longest}}  {said}" for name, said in rows.items()]
 
 
@@ -97,7 +112,7 @@ def _names(components: Mapping[str, Any]) -> list[str]:
 
 def _settings(settings: Mapping[str, Any]) -> str:
     kind = settings.get("class", settings.get("family", "?"))
-    plain = (f"{k}={v}" for k, v in settings.items() if k not in ("class", "family") and np.ndim(v) == 0)
+    plain = (f"{k}={printable(v)}" for k, v in settings.items() if k not in ("class", "family") and np.ndim(v) == 0)
     return f"{kind}({', '.join(plain)})"
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from varmix.arrays import FloatArray, as_count, as_fraction, as_positive
 from varmix.evidence import Evidence
 from varmix.kernels.learners import barrier_newton
-from varmix.learners.base import checked, half_uniform
+from varmix.learners.base import check_curvature, checked, half_uniform
+from varmix.states import CheckpointError
 
 
 class BarrierNewtonState(NamedTuple):
@@ -78,6 +79,14 @@ class BarrierNewton:
     def init(self, k: int) -> BarrierNewtonState:
         """Start with half of the mass on the uniform component."""
         return BarrierNewtonState(half_uniform(k, self.gamma), np.zeros((k, k)), 0.0, 0.0)
+
+    def check_state(self, state: BarrierNewtonState) -> None:
+        """Raise `CheckpointError` if no rounds of feedback can have led to this state."""
+        check_curvature(state.curvature, "curvature")
+        if state.cost < 0.0 or state.rounds < 0.0 or (state.rounds == 0.0 and (state.cost or state.curvature.any())):
+            raise CheckpointError(
+                f"The saved learner has seen a cost of {state.cost:.3g} in {state.rounds:.3g} rounds: it is damaged."
+            )
 
     def step(self, state: BarrierNewtonState, evidence: Evidence) -> BarrierNewtonState:
         """Take one Newton step; a round without any loss moves nothing, but counts towards s and the window."""

@@ -35,6 +35,9 @@ class Learner(Protocol[S]):
     `needs_rows` says what many processes must exchange: False when a learner reads only the value and the gradient
     of the evidence at its mixture and what the anchor costs (k + 2 numbers that can be summed), True when it looks at
     single rows.
+
+    A learner that keeps more than a mixture may have `check_state(state)`, which raises `ValueError` if a saved state
+    of the right shapes cannot be one of its own.
     """
 
     @property
@@ -126,7 +129,7 @@ def check_mixture(mixture: FloatArray, gamma: float) -> None:
     if mixture.min() < 0 or abs(mixture.sum() - 1) > 1e-9 or mixture[-1] < gamma - 1e-12:
         raise CheckpointError(
             f"The saved mixture is not one: its entries are {mixture.min():.3g} to {mixture.max():.3g} with sum "
-            f"{mixture.sum():.6g}, and {mixture[-1]:.3g} on the last component, which needs {gamma:g}."
+            f"{mixture.sum():.6g}, and {mixture[-1]:.3g} on the last component, which needs {gamma:g}: it is damaged."
         )
 
 

@@ -9,7 +9,8 @@ from varmix.arrays import FloatArray, as_count, as_positive
 from varmix.evidence import Evidence
 from varmix.kernels.simplex import settle
 from varmix.learners.barrier_newton import BarrierNewton
-from varmix.learners.base import HasMixture, Learner, checked
+from varmix.learners.base import HasMixture, Learner, check_mixture, checked
+from varmix.states import CheckpointError
 
 DOUBT, KEEP = 1.25, 1.5  # gains below which plain shuffling is the better choice, and from which it never was
 LATELY = 0.1  # the part of a round in the scale
@@ -97,15 +98,35 @@ class Cautious:
         """Start at the anchor."""
         return CautiousState(np.eye(1, k, k - 1)[0], self.learner.init(k), 0.0, 0.0, 0.0, 0.0)
 
+    def check_state(self, state: CautiousState) -> None:
+        """Raise `CheckpointError` if sums, learner and the mixture that is played do not fit together."""
+        check_mixture(state.learnt.mixture, self.gamma)
+        check = getattr(self.learner, "check_state", None)
+        if check is not None:
+            check(state.learnt)
+        sums = state.anchor, state.cost, state.rounds, state.scale
+        heard = state.rounds >= 1.0 and min(state.anchor, state.scale) > 0.0 and state.cost >= 0.0
+        if not (heard or sums == (0.0, 0.0, 0.0, 0.0)) or state.rounds > self.window * (1.0 + 1e-9):
+            raise CheckpointError(f"The saved sums of a cautious learner, {sums}, cannot be: they are damaged.")
+        if state.anchor > 10.0 * state.rounds * (1.0 + 1e-9) or state.cost > WORST * state.anchor * (1.0 + 1e-9):
+            raise CheckpointError(f"The saved costs of a cautious learner, {sums[:2]}, are too large: damaged.")
+        if np.abs(self._played(state, state.learnt.mixture) - state.mixture).max() > 1e-9:
+            raise CheckpointError("The saved mixture is not the one that this learner would play: it is damaged.")
+
     def step(self, state: CautiousState, evidence: Evidence) -> CautiousState:
         """Compare what was learnt with the anchor, let the learner step, and play as much of it as it has earned."""
         learnt, a, b = state.learnt, evidence.at_anchor, evidence.value(state.learnt.mixture)
         heard = self._heard(state, a, min(b, WORST * a)) if a > 0.0 else state  # no loss says nothing of the gain
-        after, part = self.learner.step(learnt, evidence), self.part(self.gain(heard))
-        mixture = part * after.mixture
+        after = self.learner.step(learnt, evidence)
+        return heard._replace(mixture=self._played(heard, after.mixture), learnt=after)
+
+    def _played(self, state: CautiousState, learnt: FloatArray) -> FloatArray:
+        """Return the anchor with as much of the learner's mixture as its gain has earned."""
+        part = self.part(self.gain(state))
+        mixture = part * learnt
         mixture[-1] += 1.0 - part
         settle(mixture, self.gamma)
-        return heard._replace(mixture=mixture, learnt=after)
+        return mixture
 
     def _heard(self, state: CautiousState, a: float, b: float) -> CautiousState:
         """Add what the anchor and the learner's mixture cost in a round to the sums."""

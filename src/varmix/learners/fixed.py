@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from varmix.arrays import as_count, as_mixture
 from varmix.evidence import Evidence
 from varmix.learners.base import MixtureState
+from varmix.states import CheckpointError
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,11 @@ class Fixed:
         if self.mixture is None:
             return MixtureState(np.full(as_count(k, "k"), 1.0 / k))
         return MixtureState(as_mixture(self.mixture, "mixture", k))
+
+    def check_state(self, state: MixtureState) -> None:
+        """Raise `CheckpointError` if the saved mixture is not the one that this learner keeps."""
+        if not np.array_equal(state.mixture, self.init(len(state.mixture)).mixture):
+            raise CheckpointError("The saved mixture is not the fixed one: build the learner as it was when saved.")
 
     def step(self, state: MixtureState, evidence: Evidence) -> MixtureState:
         """Learn nothing."""

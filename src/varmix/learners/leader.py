@@ -9,6 +9,7 @@ from varmix.arrays import FloatArray, as_count, as_fraction
 from varmix.evidence import Evidence
 from varmix.kernels.learners import leader
 from varmix.learners.base import checked, half_uniform
+from varmix.states import CheckpointError
 
 
 class LeaderState(NamedTuple):
@@ -57,6 +58,15 @@ class Leader:
     def init(self, k: int) -> LeaderState:
         """Start with half of the mass on the uniform component and an empty window."""
         return LeaderState(half_uniform(k, self.gamma), np.zeros((self.window, k)), np.zeros(self.window), 0)
+
+    def check_state(self, state: LeaderState) -> None:
+        """Raise `CheckpointError` if the window cannot hold rows of evidence."""
+        filled = min(state.seen, self.window)
+        rows, coefficients = state.ratios, state.coefficients
+        if min(rows.min(), coefficients.min()) < 0.0 or rows[filled:].any() or coefficients[filled:].any():
+            raise CheckpointError("The saved window of a Leader has negative rows, or rows that were never seen.")
+        if (np.abs(rows[:filled, -1] - 1.0) > 1e-6).any():
+            raise CheckpointError("The saved window of a Leader has rows whose uniform component is not one.")
 
     def step(self, state: LeaderState, evidence: Evidence) -> LeaderState:
         """Let the oldest rows go, take the new ones in, and move towards the window's best mixture."""

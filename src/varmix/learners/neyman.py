@@ -10,8 +10,10 @@ from varmix.arrays import AnyArray, FloatArray, IntArray, as_count, as_fraction,
 from varmix.evidence import Evidence
 from varmix.kernels import learners as kernels
 from varmix.learners.base import checked
+from varmix.states import CheckpointError
 
 NONE = np.empty(0, dtype=np.int64)
+LARGEST_SUM = 1e300
 
 
 class NeymanState(NamedTuple):
@@ -108,9 +110,19 @@ class Neyman:
             )
         even, nothing = np.append((1.0 - self.gamma) * masses, self.gamma), np.zeros(len(masses))
         if self.prior is None:
-            return NeymanState(even, nothing, nothing)
+            return NeymanState(even, nothing, nothing.copy())
         counts = np.full(len(masses), float(self.window))
         return self._allocated(even, self.window * np.asarray(self.prior), counts)
+
+    def check_state(self, state: NeymanState) -> None:
+        """Raise `CheckpointError` if these cannot be moving sums over `window` draws of each group."""
+        squares, counts = state.squares, state.counts
+        if min(squares.min(), counts.min()) < 0.0 or counts.max() > self.window * (1.0 + 1e-9):
+            raise CheckpointError(f"The saved sums of Neyman are negative, or of more than {self.window} draws.")
+        if squares[counts == 0.0].any() or squares.max() > LARGEST_SUM:
+            raise CheckpointError("The saved sums of Neyman are too large, or of groups that were never drawn.")
+        if abs(state.mixture[-1] - self.gamma) > 1e-9:
+            raise CheckpointError(f"The saved mixture is {state.mixture[-1]:.3g} uniform, and gamma is {self.gamma:g}.")
 
     def step(self, state: NeymanState, evidence: Evidence) -> NeymanState:
         """Average the squared norms group by group, and allocate."""

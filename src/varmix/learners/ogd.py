@@ -9,6 +9,7 @@ from varmix.arrays import FloatArray, as_fraction, as_positive
 from varmix.evidence import Evidence
 from varmix.kernels.simplex import project_restricted, settle
 from varmix.learners.base import checked, half_uniform
+from varmix.states import CheckpointError
 
 DIAMETER = 2**0.5
 
@@ -52,6 +53,11 @@ class OGD:
     def init(self, k: int) -> OGDState:
         """Start with half of the mass on the uniform component."""
         return OGDState(half_uniform(k, self.gamma), 0.0)
+
+    def check_state(self, state: OGDState) -> None:
+        """Raise `CheckpointError` if the length of all gradients is negative."""
+        if state.length < 0.0:
+            raise CheckpointError(f"The saved length of the gradients is {state.length:.3g}: it cannot be negative.")
 
     def step(self, state: OGDState, evidence: Evidence) -> OGDState:
         """Take one projected gradient step; a round without any loss changes nothing."""

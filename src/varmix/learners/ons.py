@@ -7,8 +7,9 @@ import numpy as np
 
 from varmix.arrays import FloatArray, as_count, as_fraction, as_positive
 from varmix.evidence import Evidence
-from varmix.learners.base import checked, even
+from varmix.learners.base import check_curvature, checked, even
 from varmix.simplex import RestrictedSimplex
+from varmix.states import CheckpointError
 
 
 class ONSState(NamedTuple):
@@ -66,6 +67,17 @@ class ONS:
         """Start at w_1 = 1/k (line 1) with H_0 = eps I (line 2)."""
         inverse = np.eye(k) / self.eps if self.projection == "pgd" else np.empty((0, 0))
         return ONSState(even(k, self.gamma), self.eps * np.eye(k), inverse, 0)
+
+    def check_state(self, state: ONSState) -> None:
+        """Raise `CheckpointError` if H is not eps I with squares of gradients added to it, or has another inverse."""
+        check_curvature(state.hessian, "hessian", least=self.eps)
+        check_curvature(state.inverse, "inverse")
+        if state.rounds == 0 and not np.array_equal(state.hessian, self.eps * np.eye(len(state.mixture))):
+            raise CheckpointError("The saved hessian has changed in no round: it is damaged.")
+        if len(state.inverse):
+            product = state.hessian @ state.inverse @ state.hessian
+            if np.abs(product - state.hessian).max() > 1e-3 * np.abs(state.hessian).max():
+                raise CheckpointError("The saved inverse is not that of the saved hessian: it is damaged.")
 
     def step(self, state: ONSState, evidence: Evidence) -> ONSState:
         """Play lines 5, 6 and 7."""

@@ -29,7 +29,7 @@ def timed_descent(data: Regression, arm: str, seed: int, step: float, iterations
         points = torch.tensor(draw.indices[0])
         rows = X[points]
         residual = rows @ theta - y[points]
-        loss = (torch.from_numpy(draw.weights.reshape(-1)) * residual.square()).mean()
+        loss = (torch.tensor(draw.weights.reshape(-1)) * residual.square()).mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.param_groups[0]["lr"] = step / t**0.5
