@@ -87,8 +87,8 @@ def describe(value: object) -> str:
     """Return a short description of a saved value for error messages: its type, and the value if it is small."""
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
-    if value is None or isinstance(value, (bool, int, float, str, np.generic)):
-        return printable(repr(value) if isinstance(value, str) else value, longest=60)
+    if value is None or isinstance(value, (bool, int, float, str, np.generic, list)):
+        return printable(repr(value) if isinstance(value, (str, list)) else value, longest=60)
     return f"a {type(value).__name__}"
 
 
@@ -98,9 +98,17 @@ def format_stamp() -> State:
 
 
 def check_format(stamp: object, owner: str) -> None:
-    """Raise `CheckpointError` if a state has another format than this version of varmix reads."""
+    """Raise `CheckpointError` if the state of a sampler has another format than this version of varmix reads.
+
+    Format 1 did not name itself: a state of it has an id and no format.  What has neither is no state of a sampler.
+    """
     if not isinstance(stamp, Mapping):
         raise CheckpointError(f"A saved state of {owner} is a dictionary, got {describe(stamp)}.")
+    if "format" not in stamp and "sampler_id" not in stamp:
+        raise CheckpointError(
+            f"This state does not belong to {owner}: expected the entries format and sampler_id among others, got "
+            f"{printable(sorted(map(str, list(stamp)[:30])))}."
+        )
     version = printable(stamp.get("varmix", "0.1.0 or older"), longest=30)
     found = stamp.get("format", 1)
     if type(found) is not int or found != FORMAT:

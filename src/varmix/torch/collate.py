@@ -87,7 +87,7 @@ class Collate:
         if not isinstance(samples, Samples):
             raise TypeError("The collate function of a MixtureBatchSampler needs its dataset: wrap it by `tagged`.")
         batch = self.collate_fn(list(samples))
-        weight = torch.from_numpy(samples.slots.weights).to(torch.get_default_dtype())
+        weight = torch.tensor(samples.slots.weights, dtype=torch.get_default_dtype())
         draw_id = torch.tensor(samples.slots.draw_id, device=CPU)
         if isinstance(batch, Mapping):
             taken = sorted({WEIGHT, DRAW_ID} & set(batch))
