@@ -1,11 +1,15 @@
 """Slots and tickets: what stands between a sampler and a storage that numbers its rows."""
 
+import copy
+
 import numpy as np
 import pytest
 
 import varmix
+from varmix import CheckpointError
 from varmix.arrays import same
-from varmix.rl.inflight import InFlight
+from varmix.receipts import WINDOW, Ledger
+from varmix.rl.inflight import KEPT, ROWS, InFlight
 from varmix.rl.slots import SlotSampler
 
 
@@ -114,7 +118,7 @@ def test_a_state_finds_the_same_rows_after_the_oldest_were_let_go():
     sampler = varmix.uniform(10, rng=0)
     flights, again = InFlight(kept=2), InFlight(kept=2)
     old, *kept = [flights.issue(sampler.draw(m)) for m in (5, 3, 4)]
-    again.load_state_dict(flights.state_dict(), sampler.draw(1).sampler_id)
+    again.load_state_dict(flights.state_dict(), Ledger.loaded(sampler.state_dict()), k=1, items=10)
     for tickets in kept:
         [(flight, rows, _)], [(expected, _, _)] = again.find(tickets), flights.find(tickets)
         assert np.array_equal(flight.ids[rows], expected.ids)
@@ -176,10 +180,10 @@ def test_a_damaged_state_is_refused_and_changes_nothing(damage):
     slots = slot_sampler()
     slots.draw(8), slots.draw(4)
     state = slots.state_dict()
-    with pytest.raises(ValueError, match=r"damaged|belong|at least"):
+    with pytest.raises(CheckpointError, match=r"damaged|belong|Saved"):
         slots.load_state_dict(state | {"receipts": state["receipts"] | damage})
     assert same(slots.state_dict(), state)
-    with pytest.raises(ValueError, match="does not belong to a Sampler"):
+    with pytest.raises(CheckpointError, match="has format 1"):
         slots.load_state_dict(state | {"sampler": {}})
     assert same(slots.state_dict(), state)
 
@@ -236,6 +240,176 @@ def test_a_state_of_receipts_that_does_not_fit_is_refused(name):
     flights.issue(sampler.draw(4))
     flights.issue(sampler.draw(5))
     before = flights.state_dict()
-    with pytest.raises(ValueError, match="damaged"):
-        flights.load_state_dict(DAMAGED[name](flights.state_dict()), "x")
+    with pytest.raises(CheckpointError, match=r"damaged|Saved"):
+        flights.load_state_dict(DAMAGED[name](before), Ledger.loaded(sampler.state_dict()), k=1, items=10)
     assert same(flights.state_dict(), before)
+
+
+def in_flight():
+    """Return a state of 8 rows that were used, 6 of which half are to come, and 5 that are; 20 items came."""
+    slots = slot_sampler()
+    used, half, _ = (slots.draw(m)[2] for m in (8, 6, 5))
+    slots.update(used, np.ones(8))
+    slots.update(half[:3], [1.0, 2.0, 3.0])
+    return slots.state_dict()
+
+
+def entry(name, value, at=0):
+    """Change one entry of a table of receipts."""
+
+    def change(receipts):
+        table = receipts[name].copy()
+        table[at] = value
+        return receipts | {name: table}
+
+    return change
+
+
+def replaced(**entries):
+    return lambda receipts: receipts | entries
+
+
+HOSTILE = {
+    "ratios of one column": replaced(ratios=np.ones((11, 1))),
+    "ratios of too many columns": replaced(ratios=np.ones((11, 11))),
+    "ratios by column": lambda r: r | {"ratios": np.ascontiguousarray(r["ratios"].T)},
+    "ratios in single precision": lambda r: r | {"ratios": r["ratios"].astype(np.float32)},
+    "a ratio that is none": entry("ratios", np.nan, (0, 3)),
+    "a negative ratio": entry("ratios", -1.0, (0, 3)),
+    "an endless ratio": entry("ratios", np.inf, (0, 3)),
+    "a ratio of more than all items": entry("ratios", 1e300, (0, 3)),
+    "no density": entry("density", 0.0),
+    "a negative density": entry("density", -1.0),
+    "a density that is none": entry("density", np.nan),
+    "an endless density": entry("density", np.inf),
+    "a density whose weight is endless": entry("density", 1e-310),
+    "a density of other ratios": entry("density", 30.0),
+    "too few densities": lambda r: r | {"density": r["density"][1:]},
+    "a norm that is none": entry("norms", np.nan),
+    "a negative norm": entry("norms", -0.5),
+    "too large a norm": entry("norms", 1e121),
+    "norms in whole numbers": lambda r: r | {"norms": r["norms"].astype(np.int64)},
+    "an item that never came": entry("ids", 20),
+    "an item far away": entry("ids", 2**62),
+    "an item below zero": entry("ids", -1),
+    "items in fractions": lambda r: r | {"ids": r["ids"].astype(np.float64)},
+    "items in two dimensions": lambda r: r | {"ids": r["ids"][None]},
+    "a receipt that was used": entry("serials", 0, 1),
+    "a receipt that was never issued": entry("serials", 3, 2),
+    "a receipt twice": entry("serials", 1, 2),
+    "receipts out of order": replaced(serials=np.array([-1, 2, 1])),
+    "a serial below -1": entry("serials", -2),
+    "serials in words": replaced(serials="abc"),
+    "a length beyond the rows": entry("lengths", 2**62),
+    "lengths that sum to something else": entry("lengths", 7),
+    "tickets before the first": entry("firsts", 0),
+    "tickets that end too late": lambda r: r | {"next": 2**63 - 1, "base": 2**63 - 2, "firsts": r["firsts"][:0]},
+    "a next ticket beyond 64 bits": replaced(next=2**63 - 1),
+    "a next ticket in fractions": lambda r: r | {"next": float(r["next"])},
+    "a next ticket that is true": replaced(base=False, next=True),
+    "a table that is missing": lambda r: {name: r[name] for name in r if name != "norms"},
+    "nothing": lambda r: None,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_receipts_that_no_sampler_can_have_issued_are_refused_and_change_nothing(name):
+    state = in_flight()
+    slots = slot_sampler(filled=7, rng=3)
+    slots.draw(5)
+    before = slots.state_dict()
+    with pytest.raises(CheckpointError):
+        slots.load_state_dict(state | {"receipts": HOSTILE[name](state["receipts"])})
+    assert same(slots.state_dict(), before)
+    slots.load_state_dict(state)  # it is the change alone that was refused
+
+
+def test_a_state_cannot_hold_more_receipts_than_are_kept():
+    slots = slot_sampler()
+    slots.draw(1)
+    state = slots.state_dict()
+    first, many = state["receipts"]["firsts"][0], KEPT + 1
+    table = {
+        "next": int(first) + many,
+        "firsts": np.arange(first, first + many),
+        "lengths": np.ones(many, np.int64),
+        "serials": np.full(many, -1),
+        "ids": np.zeros(many, np.int64),
+        "norms": np.zeros(many),
+        "density": np.empty(0),
+        "ratios": np.empty((0, 10)),
+    }
+    with pytest.raises(CheckpointError, match="4,097 receipts"):
+        slots.load_state_dict(state | {"receipts": state["receipts"] | table})
+    kept = {name: value[1:] if np.ndim(value) and len(value) else value for name, value in table.items()}
+    slots.load_state_dict(state | {"receipts": state["receipts"] | kept})
+
+
+def test_a_state_cannot_hold_more_rows_than_are_kept():
+    slots = slot_sampler()
+    slots.draw(1)
+    state = slots.state_dict()
+    first, rows = int(state["receipts"]["firsts"][0]), ROWS + 1
+    table = {
+        "next": first + rows,
+        "firsts": np.array([first, first + 1]),
+        "lengths": np.array([1, ROWS]),
+        "serials": np.full(2, -1),
+        "ids": np.zeros(rows, np.int64),
+        "norms": np.zeros(rows),
+        "density": np.empty(0),
+        "ratios": np.empty((0, 10)),
+    }
+    with pytest.raises(CheckpointError, match="262,145 rows"):
+        slots.load_state_dict(state | {"receipts": state["receipts"] | table})
+
+
+def test_one_receipt_of_any_length_is_kept_in_a_state():
+    slots, again = slot_sampler(), slot_sampler(filled=0)
+    _, _, tickets = slots.draw(ROWS + 5)
+    again.load_state_dict(slots.state_dict())
+    again.update(tickets, np.ones(ROWS + 5))
+
+
+def test_a_receipt_that_its_sampler_has_forgotten_does_not_spoil_the_state():
+    slots = slot_sampler()
+    _, _, tickets = slots.draw(4)
+    for _ in range(2 * WINDOW + 2):  # draws past the buffer, whose feedback comes at once
+        slots.sampler._ledger.use(slots.sampler._ledger.issue())
+    again = slot_sampler(filled=0, rng=5)
+    again.load_state_dict(slots.state_dict())
+    mixture = again.sampler.mixture
+    again.update(tickets, np.full(4, 7.0))
+    assert np.array_equal(again.sampler.mixture, mixture)
+
+
+def test_tickets_after_loading_fit_64_bits_wherever_a_state_ends():
+    slots = slot_sampler()
+    state = slots.state_dict()
+    last = {"base": 2**63 - 2**50, "next": 2**63 - 2**50}
+    slots.load_state_dict(state | {"receipts": state["receipts"] | last})
+    _, _, tickets = slots.draw(8)
+    assert tickets.dtype == np.int64
+    assert tickets.min() > 2**63 - 2**50
+    slots.update(tickets, np.ones(8))
+
+
+def test_a_state_of_an_older_format_names_both_versions():
+    slots = slot_sampler()
+    state = slots.state_dict()
+    old = {name: value for name, value in state["sampler"].items() if name not in ("format", "varmix")}
+    with pytest.raises(CheckpointError, match=r"format 1.*0\.1\.0 or older.*reads format"):
+        slots.load_state_dict(state | {"sampler": old})
+
+
+def test_a_copy_and_its_original_refuse_each_others_tickets_and_take_those_from_before():
+    slots = slot_sampler()
+    _, _, before = slots.draw(4)
+    again = copy.deepcopy(slots)
+    mine, theirs = slots.draw(8)[2], again.draw(8)[2]
+    for one, other in ((slots, theirs), (again, mine)):
+        with pytest.raises(ValueError, match="of another buffer"):
+            one.update(other, np.ones(8))
+    for one, own in ((slots, mine), (again, theirs)):
+        one.update(own, np.ones(8))
+        one.update(before, np.ones(4))

@@ -85,7 +85,7 @@ def test_a_damaged_state_is_refused_and_changes_nothing():
         good | {"sampler": good["sampler"] | {"serial": -1}},
     ]
     for state in bad:
-        with pytest.raises(ValueError, match=r"belong|damaged|at least"):
+        with pytest.raises(varmix.CheckpointError, match=r"belong|damaged|Saved|format"):
             told.sampler.load_state_dict(state)
     assert varmix.arrays.same(as_arrays(told.sampler.state_dict()), as_arrays(good))
     feed(told, batch)
@@ -121,3 +121,41 @@ def test_a_copy_goes_on_by_itself():
     again = copy.deepcopy(told.sampler)
     index, _ = again.sample(told.storage, 16)
     assert torch.equal(index, told.sample(16)["index"])
+
+
+HOSTILE = {
+    "ratios of one column": lambda receipts: {"ratios": torch.ones(len(receipts["ratios"]), 1, dtype=torch.float64)},
+    "an item that never came": lambda receipts: {"ids": torch.full_like(receipts["ids"], 2**62)},
+    "a density that is none": lambda receipts: {"density": receipts["density"] * float("nan")},
+    "a tensor that NumPy does not know": lambda receipts: {"norms": receipts["norms"].to(torch.bfloat16)},
+    "a tensor without numbers": lambda receipts: {"norms": receipts["norms"].to("meta")},
+    "a sparse tensor": lambda receipts: {"norms": receipts["norms"].to_sparse()},
+    "a table that is a list": lambda receipts: {"serials": receipts["serials"].tolist()},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_tensors_that_no_sampler_can_have_saved_are_refused_and_change_nothing(name):
+    told = told_buffer()
+    batch = told.sample(32)
+    good = told.sampler.state_dict()
+    with pytest.raises(varmix.CheckpointError):
+        told.sampler.load_state_dict(good | {"receipts": good["receipts"] | HOSTILE[name](good["receipts"])})
+    assert varmix.arrays.same(as_arrays(told.sampler.state_dict()), as_arrays(good))
+    feed(told, batch)
+
+
+def test_a_folder_with_receipts_of_one_column_is_refused_and_changes_nothing(tmp_path):
+    class Forged:
+        def state_dict(self):
+            told = told_buffer()
+            told.sample(32)
+            state = told.sampler._slots.state_dict()
+            return state | {"receipts": state["receipts"] | {"ratios": np.ones((32, 1))}}
+
+    varmix.save(tmp_path / "mixture_sampler.varmix", Forged())
+    rb = told_buffer()
+    good = rb.sampler.state_dict()
+    with pytest.raises(varmix.CheckpointError, match="ratios"):
+        rb.sampler.loads(tmp_path)
+    assert varmix.arrays.same(as_arrays(rb.sampler.state_dict()), as_arrays(good))

@@ -331,6 +331,18 @@ DAMAGED = {
     "other settings": lambda s: s | {"settings": [[0.5, 0.5]] * 3},
     "an entry more": lambda s: s | {"more": 1},
     "a negative count": lambda s: s | {"gone": -1},
+    "a count in fractions": lambda s: s | {"total": 14.0},
+    "a count in words": lambda s: s | {"total": "14"},
+    "a count beyond 64 bits": lambda s: s | {"total": 10**30},
+    "buckets that are a list": lambda s: s | {"buckets": s["buckets"].tolist()},
+    "positions in another dtype": lambda s: s | {"positions": s["positions"].astype(np.int64)},
+    "a bucket below zero": lambda s: s | {"buckets": np.full(10, -1, np.int16)},
+    "a position outside": lambda s: s | {"positions": s["positions"] + np.int32(2**30)},
+    "a priority above the largest seen": lambda s: s | {"top": 330},
+    "priorities though none was seen": lambda s: s | {"seen": False},
+    "seen by number": lambda s: s | {"seen": 1},
+    "settings in an array": lambda s: s | {"settings": np.ones((3, 2))},
+    "nothing": lambda s: None,
 }
 
 
@@ -338,7 +350,7 @@ DAMAGED = {
 def test_a_state_that_does_not_fit_is_refused_and_nothing_changes(name):
     replay = filled()
     before = replay.state_dict()
-    with pytest.raises(ValueError):
+    with pytest.raises(varmix.CheckpointError):
         replay.load_state_dict(DAMAGED[name](replay.state_dict()))
     assert same(replay.state_dict(), before)
 

@@ -14,7 +14,7 @@ from varmix.draw import Draw
 from varmix.kernels import replay as kernels
 from varmix.kernels.buckets import buckets_of
 from varmix.spaces import Window
-from varmix.states import require
+from varmix.states import CheckpointError, loading, printable, require
 from varmix.uniforms import Uniforms
 
 #: The nine (epsilon, alpha) of the paper's section 6.3.
@@ -88,6 +88,11 @@ class Replay(Family):
         return self._settings
 
     @property
+    def inserted(self) -> int:
+        """How many items were ever inserted: the number that the next one gets."""
+        return self._rings[0].total
+
+    @property
     def overwritten(self) -> int:
         """How often something was told of an item that had been overwritten."""
         return self._rings[0].gone
@@ -133,7 +138,8 @@ class Replay(Family):
             buckets = _as_buckets(delta, count)
             ring.see(buckets)
         ring.insert(buckets)
-        return np.arange(ring.total - count, ring.total)
+        total = ring.total
+        return np.arange(total - count, total)
 
     def set_delta(self, ids: ArrayLike, delta: ArrayLike) -> None:
         """Tell the TD errors of items, of any sign; of one that is named twice the last counts."""
@@ -161,33 +167,34 @@ class Replay(Family):
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Draw a bucket by the sums over buckets, and an item of it; a lane beyond the settings is uniform."""
-        m, ring = len(lanes), self._filled()
+        m, total = len(lanes), self._filled()
         atoms, ratios = np.empty(m, np.int64), np.empty((m, self.k))
-        kernels.draw(ring.lists, self._values, ring.total, lanes, uniforms.take(m), atoms, ratios)
+        kernels.draw(self._rings[0].lists, self._values, total, lanes, uniforms.take(m), atoms, ratios)
         return atoms, ratios
 
     def draw_stratified(
         self, mixture: FloatArray, m: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
         """Give atoms, ratios, density and weights of a stratified draw, in one compiled call."""
-        ring = self._filled()
+        total = self._filled()
         atoms, ratios, density, weights = np.empty(m, np.int64), np.empty((m, self.k)), np.empty(m), np.empty(m)
         drawn = atoms, ratios, density, weights
-        kernels.draw_stratified(ring.lists, self._values, ring.total, mixture, uniforms.take(2 * m), *drawn)
+        kernels.draw_stratified(self._rings[0].lists, self._values, total, mixture, uniforms.take(2 * m), *drawn)
         return drawn
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """Give the present ratios of items that are there."""
-        atoms, ring = self._present(atoms, "atoms"), self._filled()
+        atoms, total = self._present(atoms, "atoms"), self._filled()
         ratios = np.empty((len(atoms), self.k))
-        kernels.rows(ring.lists, self._values, len(ring), atoms, ratios)
+        kernels.rows(self._rings[0].lists, self._values, min(total, self._capacity), atoms, ratios)
         return ratios
 
-    def _filled(self) -> Ring:
-        ring = self._rings[0]
-        if ring.total == 0:
+    def _filled(self) -> int:
+        """Return how many items came, at least one."""
+        total = self._rings[0].total
+        if total == 0:
             raise ValueError("This Replay is empty: insert items before drawing from it.")
-        return ring
+        return total
 
     def _present(self, ids: ArrayLike, name: str) -> IntArray:
         ring = self._rings[0]
@@ -201,16 +208,24 @@ class Replay(Family):
         return self._own() | self._rings[0].state_dict()
 
     def load_state_dict(self, state: State) -> None:
-        """Take the saved items over."""
-        own = self._own()
-        require(state, set(self.state_dict()), "Replay")
-        for name, value in own.items():
-            if not same(state[name], value):
-                raise ValueError(
-                    f"The saved Replay does not fit: {name} was {state[name]!r} and is {value!r} here. Build it as it "
-                    f"was when the state was saved."
-                )
-        self._rings[0] = Ring.restored({name: state[name] for name in state if name not in own}, self._capacity)
+        """Resume with the saved items.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is damaged or of another `Replay`.  The items are then unchanged.
+        """
+        with loading("a Replay"):
+            own = self._own()
+            require(state, set(own) | Ring.FIELDS, "Replay")
+            for name, value in own.items():
+                if not same(state[name], value):
+                    raise CheckpointError(
+                        f"The saved Replay does not fit: {name} was {printable(state[name])} and is {value!r} here. "
+                        f"Build it as it was when the state was saved."
+                    )
+            ring = Ring.restored(state, self._capacity)
+        self._rings[0] = ring
 
     def _own(self) -> State:
         settings = [list(setting) for setting in self._settings]

@@ -2,12 +2,14 @@
 
 import numpy as np
 
-from varmix.arrays import AnyArray, FloatArray, IntArray, State, as_count
+from varmix.arrays import AnyArray, FloatArray, IntArray, State
 from varmix.kernels import replay as kernels
 from varmix.kernels.buckets import BUCKETS, CHUNK, OCTAVES, PAGE, STEPS, Buckets
+from varmix.states import CheckpointError, read_array, read_count, read_flag
 
 #: What stands for all magnitudes in a bucket: its middle, in logarithms.
 MAGNITUDES: FloatArray = 2.0 ** ((np.arange(BUCKETS) + 0.5) / STEPS - OCTAVES)
+ONE = OCTAVES * STEPS  # the bucket of one
 
 
 def empty_buckets(capacity: int) -> Buckets:
@@ -37,22 +39,27 @@ class Ring:
     ----------
     lists
         The slots by bucket; item i is in slot i mod capacity.
-    total
-        How many came.
     gone
         How often something was told of an item that had left.
     top
         The largest bucket that was seen, or that of one while nothing was.
     """
 
-    __slots__ = ("_seen", "gone", "lists", "top", "total")
+    FIELDS = frozenset({"buckets", "positions", "total", "gone", "top", "seen"})
+
+    __slots__ = ("_came", "_seen", "gone", "lists", "top")
 
     def __init__(self, capacity: int) -> None:
         self.lists = empty_buckets(capacity)
-        self.total = 0
+        self._came = np.zeros(1, dtype=np.int64)
         self.gone = 0
-        self.top = OCTAVES * STEPS
+        self.top = ONE
         self._seen = False
+
+    @property
+    def total(self) -> int:
+        """How many came."""
+        return self._came.item()
 
     def __len__(self) -> int:
         return min(self.total, len(self.lists.place))
@@ -64,8 +71,7 @@ class Ring:
 
     def insert(self, buckets: IntArray) -> None:
         """Put in new items; the oldest make room."""
-        kernels.insert(self.lists, self.total, buckets)
-        self.total += len(buckets)
+        kernels.insert(self.lists, self._came, buckets)
 
     def move(self, atoms: IntArray, buckets: IntArray) -> None:
         """Put items into other buckets; what is told of those that have left is counted, and nothing else."""
@@ -94,25 +100,22 @@ class Ring:
     def restored(cls, state: State, capacity: int) -> "Ring":
         """Build the ring that a state was saved from, in all that later draws depend on."""
         ring = cls(capacity)
-        ring.total, ring.gone = (as_count(state[name], name, least=0) for name in ("total", "gone"))
-        ring.top, ring._seen = as_count(state["top"], "top", least=0), bool(state["seen"])
-        buckets, positions = np.asarray(state["buckets"]), np.asarray(state["positions"])
-        if not (ring.top < BUCKETS and _fit(buckets, positions, len(ring))):
-            raise ValueError("The saved buckets do not fit together: the state of this Replay is damaged.")
+        ring._came[0], ring.gone = read_count(state, "total"), read_count(state, "gone")
+        ring.top, ring._seen = read_count(state, "top", most=BUCKETS - 1), read_flag(state, "seen")
+        n, highest = len(ring), max(ring.top, ONE)  # what came before anything was seen is in the bucket of one
+        buckets = read_array(state, "buckets", np.int16, (n,), least=0, most=highest)
+        positions = read_array(state, "positions", np.int32, (n,), least=0, most=n)
         slots = np.lexsort((positions, buckets))
+        if not _count_up(buckets[slots], positions[slots]):
+            raise CheckpointError("The saved buckets do not fit together: the state of this Replay is damaged.")
+        if not ring._seen and (ring.top != ONE or (buckets != ONE).any()):
+            raise CheckpointError("The saved Replay has priorities though none was seen: it is damaged.")
         kernels.fill(ring.lists, slots, buckets[slots].astype(np.int64))
         return ring
 
 
-def _fit(buckets: AnyArray, positions: AnyArray, n: int) -> bool:
-    """Whether the positions of every bucket count up from zero."""
-    if buckets.shape != (n,) or positions.shape != (n,) or buckets.dtype != np.int16 or positions.dtype != np.int32:
-        return False
-    if n == 0:
-        return True
-    if buckets.min() < 0 or buckets.max() >= BUCKETS:
-        return False
-    order = np.lexsort((positions, buckets))
+def _count_up(buckets: AnyArray, positions: AnyArray) -> bool:
+    """Whether the positions of every bucket count up from zero; both are sorted by bucket, then by position."""
     counts = np.bincount(buckets, minlength=BUCKETS)
     starts = np.cumsum(counts) - counts
-    return bool((positions[order] == np.arange(n) - starts[buckets[order]]).all())
+    return bool((positions == np.arange(len(buckets)) - starts[buckets]).all())

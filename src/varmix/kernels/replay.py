@@ -13,15 +13,19 @@ from varmix.kernels.jit import kernel
 
 
 @kernel
-def insert(lists: Buckets, total: int, buckets: IntArray) -> None:
-    """Put in new items behind the `total` that came before; each takes the slot of the oldest when all are taken."""
+def insert(lists: Buckets, came: IntArray, buckets: IntArray) -> None:
+    """Put in new items behind those that came before; each takes the slot of the oldest when all are taken.
+
+    `came` (1,) counts the items.  It is counted up here, in the same call, so that no interrupt falls between the two.
+    """
     capacity = lists.place.shape[0]
     for i in range(buckets.shape[0]):
-        atom = total + i
+        atom = came[0]
         slot = atom % capacity
         if atom >= capacity:
             remove(lists, slot)
         append(lists, buckets[i], slot)
+        came[0] = atom + 1
 
 
 @kernel

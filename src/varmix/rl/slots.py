@@ -7,9 +7,10 @@ from varmix.arrays import BoolArray, FloatArray, IntArray, State, as_atoms, as_v
 from varmix.components.replay import Replay
 from varmix.draw import Draw
 from varmix.evidence import LARGEST_NORM
+from varmix.receipts import Ledger
 from varmix.rl.inflight import NOT_YET, Flight, InFlight
 from varmix.sampler import Sampler
-from varmix.states import require
+from varmix.states import check_format, loading, read_count, require
 
 RECENT = 16
 
@@ -110,14 +111,29 @@ class SlotSampler:
         self._flights.clear()
 
     def state_dict(self) -> State:
-        """Give the sampler with its items, and the receipts in flight."""
-        return {"sampler": self.sampler.state_dict(), "receipts": self._flights.state_dict()}
+        """Return the sampler with its items, and the receipts in flight."""
+        return {"sampler": self.sampler.state_dict(), "receipts": self._flights.state_dict(self._takes)}
+
+    def _takes(self, draw: Draw) -> bool:
+        try:
+            self.sampler.check(draw)
+        except ValueError:
+            return False
+        return True
 
     def load_state_dict(self, state: State) -> None:
-        """Go on where `state` was saved, or refuse it and stay as before."""
-        require(state, {"sampler", "receipts"}, "a SlotSampler")
-        require(state["sampler"], set(self.sampler.state_dict()), "a Sampler")
-        flights = InFlight()
-        flights.load_state_dict(state["receipts"], str(state["sampler"]["sampler_id"]))
-        self.sampler.load_state_dict(state["sampler"])
+        """Resume where `state` was saved.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is damaged, of another sampler or of another format.  Everything is then unchanged.
+        """
+        with loading("a replay buffer's sampler"):
+            require(state, {"sampler", "receipts"}, "a SlotSampler")
+            check_format(state["sampler"], "a Sampler")
+            ledger, items = Ledger.loaded(state["sampler"]), read_count(state["sampler"]["components"], "total")
+            flights, largest = InFlight(), 2.0 * self.replay.capacity  # a ratio is at most the number of items
+            flights.load_state_dict(state["receipts"], ledger, self.sampler.components.k, items, largest)
+            self.sampler.load_state_dict(state["sampler"])
         self._flights = flights

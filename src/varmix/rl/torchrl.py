@@ -23,6 +23,7 @@ from varmix.reweight import Reweight, exact
 from varmix.rl.buffer import LEARNER
 from varmix.rl.slots import SlotSampler
 from varmix.sampler import Sampler
+from varmix.states import CheckpointError, loading, printable
 
 try:
     import torch
@@ -212,9 +213,19 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
             return as_tensors(self._slots.state_dict())
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Go on where the state was saved, or refuse it and stay as before."""
-        with self._lock:
-            self._slots.load_state_dict(as_arrays(state_dict))
+        """Resume where the state was saved.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is damaged, of another sampler or of another format.  The sampler is then unchanged.
+        """
+        with self._lock, loading("a MixtureSampler"):
+            try:
+                state = as_arrays(state_dict)
+            except RuntimeError as error:  # a tensor that NumPy cannot hold
+                raise CheckpointError(f"The saved state of a MixtureSampler is damaged: {printable(error)}") from error
+            self._slots.load_state_dict(state)
 
     def dumps(self, path: str | Path) -> None:
         """Write a checkpoint into the folder `path`, where TorchRL keeps a sampler's files."""
@@ -223,7 +234,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
             save(Path(path) / FILE, self._slots)
 
     def loads(self, path: str | Path) -> None:
-        """Read the checkpoint in the folder `path`."""
+        """Resume from the checkpoint in the folder `path`; raises as `load_state_dict` does."""
         with self._lock:
             load(Path(path) / FILE, self._slots)
 
