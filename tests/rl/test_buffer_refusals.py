@@ -99,7 +99,7 @@ BATCHES = {
 @pytest.mark.parametrize("name", BATCHES)
 def test_batches_that_are_none(name, n_steps):
     wrong, error, says = BATCHES[name]
-    buffer = ReplayBuffer(20, BOX, DISCRETE, environments=2, n_steps=n_steps, rng=0)
+    buffer = ReplayBuffer(20, BOX, DISCRETE, environments=2, autoreset="disabled", n_steps=n_steps, rng=0)
     for _ in range(5):
         buffer.add_batch(**_batch())
     before = buffer.state_dict()

@@ -6,7 +6,7 @@ import pytest
 import varmix
 from helpers import nameless
 from replaying import BOX, DISCRETE, IMAGE, Space, filled, numbered, stays
-from varmix import checkpoint
+from varmix import CheckpointError, checkpoint
 from varmix.rl import ReplayBuffer
 from varmix.testing import same
 
@@ -148,7 +148,7 @@ def test_states_of_other_buffers_are_refused_and_change_nothing(name, tmp_path):
     same_as_saved = {"capacity": 40, "observation_space": BOX, "action_space": DISCRETE, "n_steps": 3}
     buffer = ReplayBuffer(**(same_as_saved | arguments), rng=1)
     before = buffer.state_dict()
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(CheckpointError, match=says):
         varmix.load(tmp_path / "buffer.varmix", buffer)
     assert stays(buffer, before)
 
@@ -169,7 +169,10 @@ DAMAGE = {
     "settings that lack": (_with("settings", {"capacity": 40}), "expected the entries"),
     "a column too short": (_with("transitions/reward", np.zeros(3, np.float32)), r"columns of \[3, 40\] rows"),
     "a column too many": (_with("transitions/more", np.zeros(40)), "expected the entries"),
-    "a column without rows": (_with("transitions/reward", np.float32(1.0)), r"reward was float32"),
+    "a column without rows": (
+        _with("transitions/reward", np.float32(1.0)),
+        r"Saved reward must be an array .*, got 1\.0",
+    ),
     "nothing pending": (_with("pending", {}), "pending transitions"),
     "returns that are none": (_with("pending/returns", np.full(3, np.nan)), "not finite"),
     "too many pending": (_with("pending/count", np.array([3])), "outside the ring"),
@@ -179,7 +182,81 @@ DAMAGE = {
     "pending actions of another kind": (_with("pending/columns/action", np.zeros(3)), "action was float64"),
     "a sampler that is none": (_with("sampler", {}), "expected the entries"),
     "another serial": (_with("sampler/serial", -1), "serial"),
+    "no state at all": (lambda state: state.clear(), "expected the entries"),
+    "transitions that are none": (_with("transitions", 3), "is a dictionary"),
+    "a column in words": (_with("transitions/reward", "x"), "Saved reward must be an array .*, got 'x'"),
+    "a column of lists": (_with("transitions/action", [1] * 40), r"Saved action must be an array .*, got \[1"),
+    "pending that is none": (_with("pending", None), "is a dictionary"),
+    "a sampler in words": (_with("sampler", "x"), "is a dictionary"),
+    "items that are none": (_with("sampler/components", None), "damaged"),
+    "a setting that is an array": (_with("settings/capacity", np.array([40, 40])), r"capacity = \[40 40\]"),
+    "a setting that rings a bell": (_with("settings/capacity", "\x1b[2J"), r"capacity = \\x1b\[2J"),
+    "more items than there can be": (_with("sampler/components/total", 2**70), "total"),
+    "resets that are none": (_with("ended", np.zeros(1, bool)), "ended must be an array of shape"),
 }
+
+
+def _row(name, value, row=5):
+    """Change one row of a column; 9, 19, ... are those where an episode of `filled` terminated."""
+
+    def change(state):
+        *parents, last = name.split("/")
+        for parent in parents:
+            state = state[parent]
+        state[last][row] = value
+
+    return change
+
+
+def _byte(name, row=5):
+    def change(state):
+        state["transitions"][name].view(np.uint8)[row] = 2
+
+    return change
+
+
+REFUSED_BY_ADD = {
+    "no reward": (_row("transitions/reward", np.nan), "reward nan in row 5"),
+    "endless reward": (_row("transitions/reward", -np.inf), "reward -inf in row 5"),
+    "too much reward": (_row("transitions/reward", 4e30), "reward .* in row 5"),
+    "too much pending reward": (_row("pending/returns", -4e30, row=1), "pending return -4e"),
+    "an end that is neither": (_byte("terminated"), "terminated has bytes"),
+    "a discount that is none": (_row("transitions/discount", np.nan), "discount nan in row 5"),
+    "an endless discount": (_row("transitions/discount", np.inf), "discount inf in row 5"),
+    "a huge discount": (_row("transitions/discount", 1e30), "discount 1e.30 in row 5"),
+    "a negative discount": (_row("transitions/discount", -0.99), "discount -0.99"),
+    "a discount of no steps": (_row("transitions/discount", 1.0), "discount 1 in row 5"),
+    "a discount of too many steps": (_row("transitions/discount", 0.99**4), "discount 0.96.* in row 5"),
+    "a discount of another buffer": (_row("transitions/discount", 0.985), "discount 0.985.* in row 5"),
+    "no discount where nothing ended": (_row("transitions/discount", 0.0), "discount 0 in row 5"),
+    "a discount where an episode terminated": (_row("transitions/discount", 0.99, row=9), "discount 0.99.* in row 9"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_BY_ADD)
+def test_what_add_refuses_a_load_refuses_too(name):
+    change, says = REFUSED_BY_ADD[name]
+    state = filled(40, capacity=40, n_steps=3).state_dict()
+    buffer = filled(30, capacity=40, n_steps=3, rng=1)
+    before = buffer.state_dict()
+    buffer.load_state_dict(state)
+    buffer.load_state_dict(before)
+    change(state)
+    with pytest.raises(CheckpointError, match=says):
+        buffer.load_state_dict(state)
+    assert same(nameless(buffer.state_dict()), nameless(before))
+
+
+@pytest.mark.parametrize("discount", [0.0, 1e-20, 0.5, 0.99, 1.0])
+@pytest.mark.parametrize("n_steps", [1, 2, 7])
+def test_whatever_a_buffer_writes_it_loads_again(discount, n_steps):
+    buffer = ReplayBuffer(60, BOX, DISCRETE, n_steps=n_steps, discount=discount, rng=0)
+    for step in range(50):
+        observation, action, _, after = numbered(step)
+        buffer.add(observation, action, 1e30 * (-1) ** (step // 20), after, step % 11 == 10, truncated=step % 7 == 6)
+    again = ReplayBuffer(60, BOX, DISCRETE, n_steps=n_steps, discount=discount)
+    again.load_state_dict(buffer.state_dict())
+    assert stays(again, buffer.state_dict())
 
 
 @pytest.mark.parametrize("name", DAMAGE)
@@ -189,7 +266,7 @@ def test_damaged_states_are_refused_and_change_nothing(name):
     change(state)
     buffer = filled(30, capacity=40, n_steps=3, rng=1)
     before = buffer.state_dict()
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(CheckpointError, match=says):
         buffer.load_state_dict(state)
     assert stays(buffer, before)
 

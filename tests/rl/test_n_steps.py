@@ -71,7 +71,8 @@ def _trajectories(number):
 @given(st.integers(1, 3).flatmap(_trajectories), st.integers(1, 5), st.sampled_from([0.0, 0.5, 0.99, 1.0]))
 def test_transitions_are_those_of_the_whole_trajectory(trajectories, n, discount):
     environments = len(trajectories)
-    buffer = ReplayBuffer(500, PLACE, DISCRETE, n_steps=n, discount=discount, environments=environments, rng=0)
+    settings = {"n_steps": n, "discount": discount, "environments": environments, "autoreset": "disabled"}
+    buffer = ReplayBuffer(500, PLACE, DISCRETE, rng=0, **settings)
     _feed(buffer, trajectories)
     _agree(buffer, trajectories, n, discount)
 
@@ -97,7 +98,7 @@ def test_the_caller_may_write_into_its_arrays_while_transitions_are_pending():
 
 
 def test_a_row_that_does_not_count_leaves_what_is_pending_as_it_is():
-    buffer = ReplayBuffer(10, BOX, DISCRETE, n_steps=3, environments=2, rng=0)
+    buffer = ReplayBuffer(10, BOX, DISCRETE, n_steps=3, environments=2, autoreset="disabled", rng=0)
     rows = np.zeros((2, 4), np.float32), np.zeros(2, np.int64), np.ones(2), np.zeros((2, 4), np.float32)
     no, yes = np.zeros(2, bool), np.ones(2, bool)
     buffer.add_batch(*rows, no, no)

@@ -1,10 +1,18 @@
-"""Checks of rewards, ends of episodes and TD errors: quick where all is well, careful in what they say where not."""
+"""Checks of rewards, ends of episodes and TD errors: quick where all is well, careful in what they say where not.
+
+Also how vector environments reset: Gymnasium knows three modes, and a buffer must know which one it is.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import AnyArray, BoolArray, FloatArray, as_array, as_floats, first
+from varmix.arrays import AnyArray, BoolArray, FloatArray, as_array, as_count, as_floats, first
 
+NEXT_STEP, SAME_STEP, DISABLED = "next_step", "same_step", "disabled"
+AUTORESET = f"{NEXT_STEP!r}, {SAME_STEP!r} or {DISABLED!r}"
 LARGEST = 1e30  # of a reward: sums of them are kept in single precision, which ends at 3e38
 
 
@@ -69,6 +77,49 @@ def as_errors(values: ArrayLike, m: int) -> FloatArray:
             f"themselves, neither their mean nor a column."
         )
     return np.abs(errors)
+
+
+def as_environments(environments: int | None, envs: object) -> int:
+    """Return the number of environments: as given, or that of the vector environment `envs`, or one."""
+    given = None if environments is None else as_count(environments, "environments")
+    if envs is None:
+        return 1 if given is None else given
+    number = getattr(envs, "num_envs", None)
+    if number is None:
+        raise TypeError(
+            f"envs must be a vector environment of Gymnasium, got {type(envs).__name__}, which has no num_envs. For a "
+            f"single environment leave envs out and use add."
+        )
+    if given is not None and given != number:
+        raise ValueError(f"environments = {given}, but envs has {number}: leave environments out.")
+    return as_count(number, "envs.num_envs")
+
+
+def as_autoreset(autoreset: object, envs: object) -> str | None:
+    """Return how environments reset after an end: as given, or as `envs` says; None where neither is given."""
+    given = None if autoreset is None else _mode(autoreset)
+    if autoreset is not None and given is None:
+        raise ValueError(f"autoreset must be {AUTORESET}, got {autoreset!r}.")
+    if envs is None:
+        return given
+    metadata = getattr(envs, "metadata", None)
+    said = metadata.get("autoreset_mode") if isinstance(metadata, Mapping) else None
+    mode = None if said is None else _mode(said)
+    if mode is None and given is None:
+        raise ValueError(
+            f"envs does not say how it resets: its metadata has the autoreset_mode {said!r} (Gymnasium sets it from "
+            f"version 1.1 on). Look it up, and pass autoreset={AUTORESET}."
+        )
+    if mode is not None and given is not None and mode != given:
+        raise ValueError(f"autoreset = {given!r}, but envs resets by {mode!r}: leave autoreset out.")
+    return given if mode is None else mode
+
+
+def _mode(value: object) -> str | None:
+    """Return the name of a mode that is given by name or as Gymnasium's `AutoresetMode`."""
+    name = value.name if isinstance(value, Enum) else value
+    modes = {mode.replace("_", ""): mode for mode in (NEXT_STEP, SAME_STEP, DISABLED)}
+    return modes.get(name.replace("_", "").lower()) if isinstance(name, str) else None
 
 
 def _one(array: AnyArray, name: str) -> AnyArray:

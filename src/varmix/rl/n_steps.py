@@ -8,8 +8,8 @@ import numpy as np
 from varmix.arrays import AnyArray, BoolArray, FloatArray, IntArray, State
 from varmix.kernels import pending as kernels
 from varmix.rl.storage import Leaf
-from varmix.rl.transitions import checked_columns
-from varmix.states import require, restored
+from varmix.rl.transitions import check_sums, checked_columns, discount_powers
+from varmix.states import CheckpointError, loading, require, restored
 
 
 class Ready(NamedTuple):
@@ -28,6 +28,9 @@ class Ready(NamedTuple):
 class Pending:
     """The pending transitions of every environment: a ring of `n_steps` places each, all in the same arrays.
 
+    A step leaves the object valid as it was, and returns another one that shares its columns.  Whoever holds them
+    can go on from either until the next step: an interrupt in between leaves nothing half pushed.
+
     Parameters
     ----------
     n_steps, discount, environments
@@ -38,13 +41,13 @@ class Pending:
     Examples
     --------
     >>> pending = Pending(3, 0.5, 1, [Leaf("action", (), np.dtype(np.int64))])
-    >>> step = lambda action, ended: pending.push(np.array([0]), [[action]], np.array([8.0]), np.array([ended]))
-    >>> step(0, False).returns, step(1, False).returns
-    (array([], dtype=float64), array([], dtype=float64))
-    >>> step(2, False).returns
-    array([14.])
-    >>> step(3, True).returns, pending.count
-    (array([14., 12.,  8.]), array([0]))
+    >>> for action in range(4):
+    ...     ready, pending = pending.push(np.array([0]), [[action]], np.array([8.0]), np.array([action == 3]))
+    ...     print(ready.returns, pending.count)
+    [] [1]
+    [] [2]
+    [14.] [2]
+    [14. 12.  8.] [0]
     """
 
     def __init__(self, n_steps: int, discount: float, environments: int, leaves: Sequence[Leaf]) -> None:
@@ -55,21 +58,30 @@ class Pending:
         self._head = np.zeros(environments, dtype=np.int64)
         #: How many transitions of each environment are pending.
         self.count = np.zeros(environments, dtype=np.int64)
-        self._powers = np.asarray(discount ** np.arange(n_steps + 1), dtype=np.float64)
+        self._powers = discount_powers(discount, n_steps)
 
-    def push(self, environments: IntArray, chosen: Sequence[AnyArray], rewards: FloatArray, ended: BoolArray) -> Ready:
-        """Take a step of these environments, and give the transitions that are complete by it."""
+    def _with(self, returns: FloatArray, head: IntArray, count: IntArray) -> "Pending":
+        """Return another object with the same columns."""
+        other = Pending.__new__(Pending)
+        other._n, other._leaves, other._columns, other._powers = self._n, self._leaves, self._columns, self._powers
+        other._returns, other._head, other.count = returns, head, count
+        return other
+
+    def push(
+        self, environments: IntArray, chosen: Sequence[AnyArray], rewards: FloatArray, ended: BoolArray
+    ) -> tuple[Ready, "Pending"]:
+        """Return the transitions that a step of these environments completes, and what is pending after it."""
         newest, ready = np.empty(len(environments), np.int64), np.empty((3, len(environments) * self._n), np.int64)
-        ring = self._powers, self._returns, self._head, self.count
-        found = kernels.push(environments, np.array(rewards), np.array(ended), *ring, newest, ready)
+        ring = self._returns.copy(), self._head.copy(), self.count.copy()
+        found = kernels.push(environments, np.array(rewards), np.array(ended), self._powers, *ring, newest, ready)
         row, places, steps = ready[:, :found]
         for column, values in zip(self._columns, chosen, strict=True):
-            column[newest] = values
+            column[newest] = values  # places that are free here: fewer than n_steps are taken
         done = [column.take(places, 0) for column in self._columns]
-        return Ready(row, done, self._returns.take(places), self._powers.take(steps))
+        return Ready(row, done, ring[0].take(places), self._powers.take(steps)), self._with(*ring)
 
     def state_dict(self) -> State:
-        """Give the ring."""
+        """Return the ring."""
         columns = {leaf.name: column.copy() for leaf, column in zip(self._leaves, self._columns, strict=True)}
         return {
             "columns": columns,
@@ -79,12 +91,20 @@ class Pending:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Take over a saved ring, or refuse it and stay as before."""
-        require(state, {"columns", "returns", "head", "count"}, "pending transitions")
-        columns = [column.copy() for column in checked_columns(state["columns"], self._leaves)]
-        returns = restored(state["returns"], self._returns, "returns")
-        head, count = restored(state["head"], self._head, "head"), restored(state["count"], self.count, "count")
-        sizes = {len(column) for column in columns} - {len(returns)}
-        if sizes or min(head.min(), count.min()) < 0 or max(head.max(), count.max()) >= self._n:
-            raise ValueError("The saved pending transitions are damaged: places or counts outside the ring.")
+        """Resume with a saved ring, after checking that steps can have left it.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is damaged or of another buffer.  The ring is then unchanged.
+        """
+        with loading("pending transitions"):
+            require(state, {"columns", "returns", "head", "count"}, "pending transitions")
+            columns = [column.copy() for column in checked_columns(state["columns"], self._leaves)]
+            returns = restored(state["returns"], self._returns, "returns")
+            head, count = restored(state["head"], self._head, "head"), restored(state["count"], self.count, "count")
+            sizes = {len(column) for column in columns} - {len(returns)}
+            if sizes or min(head.min(), count.min()) < 0 or max(head.max(), count.max()) >= self._n:
+                raise CheckpointError("The saved pending transitions are damaged: places or counts outside the ring.")
+            check_sums(returns, self._powers, "pending return")
         self._columns, self._returns, self._head, self.count = columns, returns, head, count
