@@ -106,11 +106,11 @@ def test_ctrl_c_saves_what_is_finished_and_says_how_to_go_on(tmp_path):
     assert len(records_in(tmp_path)) >= 2
 
 
-def told(capsys, *arguments):
-    """Call the command with wrong arguments; give the one line that it answers with."""
+def told(capsys, *arguments, code=2):
+    """Call the command with wrong arguments; return the one line that it answers with."""
     with pytest.raises(SystemExit) as ended:
         call(*arguments)
-    assert ended.value.code == 2
+    assert ended.value.code == code
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
     return lines[0]
@@ -413,7 +413,7 @@ def test_inspect_keeps_families_apart_from_their_names(tmp_path, capsys):
 
 
 def test_inspect_says_so_when_it_is_given_a_folder(tmp_path, capsys):
-    assert "is a folder" in told(capsys, "inspect", tmp_path)
+    assert "is a folder" in told(capsys, "inspect", tmp_path, code=1)
 
 
 def test_results_cannot_go_into_a_file(tmp_path, capsys):
@@ -463,7 +463,7 @@ def test_inspect_refuses_what_is_no_checkpoint(tmp_path, capsys, content):
     path = tmp_path / "file"
     if content:
         path.write_bytes(content)
-    assert str(path) in told(capsys, "inspect", path)
+    assert str(path) in told(capsys, "inspect", path, code=2 if content is None else 1)
 
 
 def test_a_refusal_is_no_error_of_the_program():
