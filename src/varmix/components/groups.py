@@ -220,7 +220,11 @@ class Groups(Family):
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """Give the rows of these atoms: they depend on the group alone."""
-        return self.rows(self._codes[as_atoms(atoms, self.space.n)].astype(np.int64))
+        return self.rows(self.groups_of(as_atoms(atoms, self.space.n)))
+
+    def groups_of(self, points: IntArray) -> IntArray:
+        """Return the group of each point, unchecked; with refresh the present sub-group."""
+        return self._codes[points].astype(np.int64)
 
     @property
     def rows(self) -> Rows:

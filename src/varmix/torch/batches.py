@@ -14,12 +14,13 @@ from varmix.arrays import FloatArray, State, as_count
 from varmix.draw import Draw
 from varmix.learners import Cautious, Learner
 from varmix.meter import GainMeter
+from varmix.receipts import Ledger
 from varmix.sampler import Sampler
-from varmix.states import require
+from varmix.states import check_format, loading, require
 from varmix.torch.collate import Collate, Slots, Tagged
 from varmix.torch.distributed import LayoutName, Rounds, agree, layout_of
 from varmix.torch.distributed.layout import processes_of
-from varmix.torch.flight import number
+from varmix.torch.flight import ReceiptReader, number
 from varmix.torch.passes import Passes
 from varmix.torch.receipts import TensorDraw
 from varmix.torch.source import Source, as_sampler, check_dataset, is_reshuffled
@@ -280,19 +281,23 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         return wrapped("loader", as_tensors(state))
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Go on where the state was saved, or refuse it and stay as before; build it with the same arguments first."""
-        state = as_arrays(unwrapped("loader", state_dict, "a loader"))
-        require(state, {"sampler", "meter", "passes"}, "a loader")
-        passes, meter = (
-            self._passes.loaded(state["passes"], getattr(self.sampler.components, "rows", None), self.layout.sharing),
-            self.meter.state_dict(),
-        )
+        """Resume where the state was saved; build it with the same arguments first.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is damaged, of another loader or of another format.  Everything is then as before.
+        """
+        with loading("a loader"):
+            state = as_arrays(unwrapped("loader", state_dict, "a loader"))
+            require(state, {"sampler", "meter", "passes"}, "a loader")
+            check_format(state["sampler"], "a loader")
+            reader = ReceiptReader(self.sampler.components, Ledger.loaded(state["sampler"]))
+            slots = self.layout.drawn(self.batch_size)
+            passes = self._passes.loaded(state["passes"], reader, slots, self.layout.sharing)
+            GainMeter().load_state_dict(state["meter"])  # where it would fail, nothing has changed yet
+            self.sampler.load_state_dict(state["sampler"])  # all or nothing
         self.meter.load_state_dict(state["meter"])
-        try:
-            self.sampler.load_state_dict(state["sampler"])
-        except BaseException:
-            self.meter.load_state_dict(meter)
-            raise
         self._passes.give_up()
         self._rounds.forget()
         self._passes = passes

@@ -1,12 +1,12 @@
 """Feed: one source, read item by item, that can take items back and be taken up again elsewhere."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from varmix.arrays import State, as_count
-from varmix.states import require
+from varmix.arrays import State
+from varmix.states import CheckpointError, describe, printable, read_count, read_flag, require
 
 
 class Place(NamedTuple):
@@ -15,6 +15,15 @@ class Place(NamedTuple):
     taken: int
     restarts: int
     inside: int
+
+
+class SavedFeed(NamedTuple):
+    """What is known of a feed that was saved: its place, where to read on from, the source's own state, if it ended."""
+
+    place: Place
+    mark: Place
+    own: Any
+    ended: bool
 
 
 class Item(NamedTuple):
@@ -140,52 +149,89 @@ class Feed:
         ended = self.ended and not self._back
         return {"place": list(self.place), "mark": list(mark), "own": deepcopy(own), "ended": ended}
 
-    def loaded(self, state: State) -> "Feed":
-        """Give a feed of the same source that goes on where the state was saved."""
+    def check(self, state: object) -> SavedFeed:
+        """Return a saved state after checking all of it that can be checked before the source is touched."""
         require(state, {"place", "mark", "own", "ended"}, f"source {self.name!r}")
-        place, mark = as_place(state["place"], "place"), as_place(state["mark"], "mark")
+        assert isinstance(state, Mapping)
+        saved = SavedFeed(
+            as_place(state["place"], "place"), as_place(state["mark"], "mark"), state["own"], read_flag(state, "ended")
+        )
+        if saved.ended if self._restart else saved.place.restarts:
+            said = "has ended" if self._restart else f"was in pass {saved.place.restarts}"
+            raise CheckpointError(f"The saved source {self.name!r} {said}, and this one never does.")
+        if not saved.ended:
+            self._check_mark(saved)
+        return saved
+
+    def _check_mark(self, saved: SavedFeed) -> None:
+        """Refuse a state from whose mark its place cannot be reached, or that the source cannot be brought to."""
+        place, mark = saved.place, saved.mark
+        if saved.own is None:
+            self._check_fresh()
+            ahead = mark in (START, Place(place.taken - place.inside, place.restarts, 0))
+        else:
+            self._check_stateful()
+            within = place.restarts == mark.restarts and place.taken - mark.taken == place.inside - mark.inside >= 0
+            ahead = within or (place.restarts > mark.restarts and place.taken - place.inside >= mark.taken)
+        if not ahead:
+            raise CheckpointError(
+                f"The saved source {self.name!r} cannot be read on from {mark} to {place}: the numbers contradict each "
+                f"other."
+            )
+
+    def loaded(self, state: object) -> "Feed":
+        """Return a feed of the same source that goes on where the state was saved."""
+        place, mark, own, ended = self.check(state)
         feed = Feed(self.name, self._source, restart=self._restart)
-        if state["ended"]:
+        if ended:
             feed._next, feed.ended = place, True
             return feed
-        feed._next, feed._mark = mark, (mark, deepcopy(state["own"]))
-        if state["own"] is None:
-            self._check_fresh()
-        else:
-            feed._load_source(deepcopy(state["own"]))
+        feed._next, feed._mark = mark, (mark, deepcopy(own))
+        if own is not None:
+            feed._load_source(deepcopy(own))
         feed._pass_over(place)
         return feed
 
     def _check_fresh(self) -> None:
         once = isinstance(self._source, Iterator) or self._stateful
         if once and (self._iterator is not None or self._next != START):
-            raise ValueError(
+            raise CheckpointError(
                 f"Source {self.name!r} has been read from, and how to go back to where it began is not known. Load "
                 f"before anything is read."
             )
 
-    def _load_source(self, own: State) -> None:
+    def _check_stateful(self) -> None:
         if not self._stateful:
-            raise ValueError(
+            raise CheckpointError(
                 f"Source {self.name!r} was saved with a state of its own, and {type(self._source).__name__} has no "
                 f"load_state_dict. Give the source that was saved."
             )
-        self._source.load_state_dict(own)  # type: ignore[attr-defined]
+
+    def _load_source(self, own: object) -> None:
+        try:
+            self._source.load_state_dict(own)  # type: ignore[attr-defined]
+        except Exception as error:
+            reason = printable(f"{type(error).__name__}: {error}")
+            raise CheckpointError(f"Source {self.name!r} refuses the state that was saved of it ({reason}).") from error
 
     def _pass_over(self, place: Place) -> None:
         """Read again what was read from the mark on; the source must be as it was."""
-        while self._next.taken < place.taken and self._read() is not None:
+        while self._next.taken < place.taken and self._next.restarts <= place.restarts and self._read() is not None:
             pass
         at_the_end = place.inside == 0 and self._next[:2] == (place.taken, place.restarts - 1)  # of the pass before
         if self._next != place and not at_the_end:
-            raise ValueError(
+            raise CheckpointError(
                 f"Source {self.name!r} is not as it was: when it was saved {place.inside} items of pass "
                 f"{place.restarts} had been taken, and now there are no more than {self._next.inside}."
             )
 
 
 def as_place(values: object, name: str) -> Place:
-    """Check three counts."""
+    """Check three counts that can be those of one place."""
     if not isinstance(values, (list, tuple)) or len(values) != 3:
-        raise ValueError(f"The saved {name} of a source is three numbers, got {values!r}: the checkpoint is damaged.")
-    return Place(*(as_count(value, name, least=0) for value in values))
+        raise CheckpointError(f"The saved {name} of a source is three numbers, got {describe(values)}.")
+    place = Place(*(read_count({name: value}, name) for value in values))
+    before = place.taken - place.inside  # in the passes before, which had an item each at least
+    if before < place.restarts or (before and not place.restarts):
+        raise CheckpointError(f"The saved {name} of a source cannot be {place}: the numbers contradict each other.")
+    return place

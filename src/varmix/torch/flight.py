@@ -1,18 +1,25 @@
 """Flight: the receipts that were drawn and have not come to the user yet."""
 
 from collections import deque
-from typing import Any
+from collections.abc import Mapping
 from zlib import crc32
 
 import numpy as np
 
-from varmix.arrays import State, as_count
+from varmix.arrays import FloatArray, IntArray, State
+from varmix.components import Components, Groups
+from varmix.components.base import Disjoint
 from varmix.draw import Draw, Rows, seal
-from varmix.states import require
+from varmix.receipts import Ledger, check_id
+from varmix.spaces import Points
+from varmix.states import CheckpointError, describe, read_array, read_count, require
 
 FIELDS = {"indices", "weights", "density", "rows", "serial", "sampler_id"}
+LEAST, MOST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)  # what weights of single precision hold
+ROUNDING = 1e-6
 WAITING = 4096  # receipts that are kept for late feedback by number
 SERIALS = 31  # bits of a number that are the draw's, behind those of its sampler
+LAST = (1 << SERIALS) - 1
 
 
 class Flight:
@@ -44,8 +51,8 @@ class Flight:
         """Give the receipt with this number: it and all before it have come to the user."""
         found = self._waiting.get(draw_id)
         if found is None:
-            serial = draw_id & ((1 << SERIALS) - 1)
-            found = next((draw for draw in self._ahead if draw.serial == serial and number(draw) == draw_id), None)
+            near = (draw for draw in self._ahead if not (draw.serial ^ draw_id) & LAST)
+            found = next((draw for draw in near if number(draw) == draw_id), None)
         if found is None:
             raise ValueError(
                 f"draw_id {draw_id} is not in flight: its feedback was given already, it is more than {WAITING:,} "
@@ -80,23 +87,108 @@ class Flight:
         return {str(place): _saved(draw) for place, draw in enumerate(self._ahead)}
 
     @classmethod
-    def loaded(cls, state: State, rows: Rows | None = None, world: int = 1) -> "Flight":
-        """Give the flight that was saved, after checking it; `rows` gives the ratios of groups.
+    def loaded(cls, state: object, reader: "ReceiptReader", sizes: list[tuple[int, int]], world: int = 1) -> "Flight":
+        """Return the flight that was saved, after checking it; `sizes` bounds the slots of every receipt.
 
         A batch is cut to what `world` processes can share out evenly, as a last one is when it is drawn.
         """
-        flight = cls()
-        for place in range(len(state)):
-            draw = _restored(state[str(place)], rows)
-            rest = len(draw) % world
+        require(state, {str(place) for place in range(len(sizes))}, "the receipts in flight")
+        assert isinstance(state, Mapping)
+        flight, serial = cls(), -1
+        for place, (least, most) in enumerate(sizes):
+            draw = reader.read(state[str(place)], least, most)
+            if draw.serial <= serial:
+                raise CheckpointError(f"Saved receipts must be in the order of the draws; {draw.serial} is not.")
+            serial, rest = draw.serial, len(draw) % world
             if rest < len(draw):
                 flight._ahead.append(draw.part(slice(len(draw) - rest)) if rest else draw)
         return flight
 
 
+class ReceiptReader:
+    """Reads the receipts of a saved state, and refuses those that its sampler cannot have drawn.
+
+    Kernels index with the numbers of a receipt, so all of them are checked before one is made.
+
+    Parameters
+    ----------
+    components
+        The family that drew them, over points.
+    ledger
+        That of the sampler in the same state.
+    """
+
+    def __init__(self, components: Components, ledger: Ledger) -> None:
+        self._components, self._ledger = components, ledger
+        # By the method that a sampler calls.
+        self._disjoint: Disjoint | None = components if hasattr(components, "draw_atoms") else None  # type: ignore[assignment]
+
+    def read(self, saved: object, least: int, most: int) -> Draw:
+        """Return the receipt of `least` to `most` slots, or raise `CheckpointError`."""
+        require(saved, FIELDS, "a receipt")
+        assert isinstance(saved, Mapping)
+        serial, sampler_id = read_count(saved, "serial"), check_id(saved["sampler_id"])
+        try:
+            self._ledger.check(serial, sampler_id)
+        except ValueError as error:
+            raise CheckpointError(f"Saved receipt {serial} is not one of the saved sampler: {error}") from error
+        if not isinstance(saved["indices"], np.ndarray) or not least <= saved["indices"].size <= most:
+            raise CheckpointError(
+                f"Saved receipt {serial} must have {least}..{most} slots, got {describe(saved['indices'])}."
+            )
+        indices = self._points(saved)
+        m = len(indices)
+        weights, density = (read_array(saved, name, np.float64, (m,), LEAST, MOST) for name in ("weights", "density"))
+        rows, groups = self._ratios(saved, indices, density)
+        return seal(indices, weights, rows, density, serial, sampler_id, groups)
+
+    def _points(self, saved: Mapping[str, object]) -> IntArray:
+        space = self._components.space
+        indices = read_array(saved, "indices", np.int64, (None,), 0, space.n - 1)
+        if isinstance(space, Points) and space.target is not None and not space.target[indices].all():
+            raise CheckpointError("Saved indices hold a point of target zero, which is never drawn.")
+        return indices
+
+    def _ratios(
+        self, saved: Mapping[str, object], indices: IntArray, density: FloatArray
+    ) -> tuple[Rows | FloatArray, IntArray | None]:
+        """Return the ratios, and the groups where `rows` holds these, since components are disjoint groups."""
+        m, disjoint, rows = len(indices), self._disjoint, saved["rows"]
+        if disjoint is not None and isinstance(rows, np.ndarray) and rows.ndim == 1:
+            groups = read_array(saved, "rows", np.int64, (m,), 0, len(disjoint.masses) - 1)
+            if isinstance(disjoint, Groups):
+                _check_members(disjoint, indices, groups)
+            _check_density(density, np.zeros(m), 1.0 / disjoint.masses[groups])
+            return disjoint.rows, groups
+        ratios = read_array(saved, "rows", np.float64, (m, self._components.k), least=0)
+        if (ratios > (1.0 + ROUNDING) / self._target(indices)[:, None]).any():
+            raise CheckpointError("Saved rows hold a ratio that is larger than that of a law which draws nothing else.")
+        _check_density(density, ratios.min(axis=1), ratios.max(axis=1))
+        return ratios, None
+
+    def _target(self, indices: IntArray) -> FloatArray:
+        space = self._components.space
+        if not isinstance(space, Points) or space.target is None:
+            return np.full(len(indices), 1.0 / space.n)
+        return space.target[indices]
+
+
+def _check_density(density: FloatArray, least: FloatArray, most: FloatArray) -> None:
+    """Refuse densities that no mixture of components with such ratios has."""
+    if not ((density >= (1.0 - ROUNDING) * least) & (density <= (1.0 + ROUNDING) * most)).all():
+        raise CheckpointError("Saved density must lie between the least and the largest ratio of its point.")
+
+
+def _check_members(family: Groups, indices: IntArray, groups: IntArray) -> None:
+    """Refuse points that are not of their group; with refresh they may have changed sub-groups, but not the label."""
+    own, parents = family.groups_of(indices), family.parents
+    if not np.array_equal(*((own, groups) if parents is None else (parents[own], parents[groups]))):
+        raise CheckpointError("Saved indices hold a point that is not of the group that it was drawn from.")
+
+
 def number(draw: Draw) -> int:
     """Give the number that a batch carries for its receipt; samplers do not take those of others for their own."""
-    return crc32(draw.sampler_id.encode()) << SERIALS | draw.serial
+    return crc32(draw.sampler_id.encode()) << SERIALS | (draw.serial & LAST)
 
 
 def _saved(draw: Draw) -> State:
@@ -104,15 +196,3 @@ def _saved(draw: Draw) -> State:
     arrays = {name: getattr(draw, name).copy() for name in ("indices", "weights", "density")}
     rows = draw.ratios if draw.groups is None else draw.groups
     return {**arrays, "rows": rows.copy(), "serial": draw.serial, "sampler_id": draw.sampler_id}
-
-
-def _restored(saved: dict[str, Any], rows: Rows | None) -> Draw:
-    require(saved, FIELDS, "a receipt")
-    indices, weights, density = (np.array(saved[name]) for name in ("indices", "weights", "density"))
-    which = np.array(saved["rows"])  # groups (m,), or ratios (m, k)
-    m, disjoint = len(indices), which.ndim == 1
-    if {indices.shape, weights.shape, density.shape, which.shape[:1]} != {(m,)} or disjoint != (rows is not None):
-        raise ValueError(f"A saved receipt has arrays that do not fit {m} slots of these components: it is damaged.")
-    serial = as_count(saved["serial"], "serial", least=0)
-    ratios, groups = (rows, which) if disjoint and rows is not None else (which, None)
-    return seal(indices, weights, ratios, density, serial, str(saved["sampler_id"]), groups)

@@ -13,8 +13,9 @@ from varmix.evidence import Evidence
 from varmix.learners import Cautious, Learner
 from varmix.meter import GainMeter, Moments
 from varmix.presets import vrm
+from varmix.receipts import Ledger
 from varmix.sampler import Sampler
-from varmix.states import require
+from varmix.states import CheckpointError, check_format, loading, printable, read_count, read_text, require
 from varmix.torch.feeds import Feed, Item
 from varmix.torch.receipts import TensorDraw
 from varmix.torch.tensors import as_arrays, as_doubles, as_tensors, device_of, unwrapped, wrapped
@@ -99,8 +100,12 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         self._sources = Sources(sources, target)
         self._feeds = [Feed(name, source, restart=ended == "restart") for name, source in sources.items()]
         self._sampler = vrm(self._sources, gamma=gamma, learner=learner, allocate=allocate, rng=rng)
-        self._meter = GainMeter(cautious=isinstance(self._sampler.learner, Cautious))
+        self._meter = GainMeter(cautious=self._cautious)
         self._collate = default_collate if collate_fn is None else collate_fn
+
+    @property
+    def _cautious(self) -> bool:
+        return isinstance(self._sampler.learner, Cautious)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -164,8 +169,8 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
 
     def _end(self, source: int) -> None:
         if self._ended == "drop" and self._sources.alive.sum() > 1:
+            self._feeds[source].close()  # first: what is interrupted here ends once more with the next batch
             self._sources.drop(source)
-            self._feeds[source].close()
             return
         for feed in self._feeds:
             feed.close()
@@ -201,33 +206,52 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         return wrapped("interleave", state)
 
     def load_state_dict(self, state: State) -> None:
-        """Go on where `state` was saved, or refuse it and stay as before.
+        """Resume where `state` was saved.
 
         Build the object with the same arguments and with sources that nothing was read from.  What it cannot undo, if
         a later source is refused, is that others were read from, or were given a state of their own.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is damaged, of other streams or of another format.  Everything is then as before.
         """
-        saved = self._checked(state)
-        before, meter = self._sampler.state_dict(), GainMeter()
-        meter.load_state_dict(as_arrays(saved["meter"]))
-        self._sampler.load_state_dict(as_arrays(saved["sampler"]))
-        try:
-            self._feeds = [feed.loaded(saved["sources"][feed.name]) for feed in self._feeds]
-        except BaseException:
-            self._sampler.load_state_dict(before)
-            raise
-        self._meter = meter
+        with loading("an Interleave"):
+            saved = self._checked(state)
+            before, meter = self._sampler.state_dict(), GainMeter(cautious=self._cautious)
+            meter.load_state_dict(as_arrays(saved["meter"]))
+            self._sampler.load_state_dict(as_arrays(saved["sampler"]))
+            try:
+                self._check_ended([feed.check(saved["sources"][feed.name]).ended for feed in self._feeds])
+                feeds = [feed.loaded(saved["sources"][feed.name]) for feed in self._feeds]
+            except BaseException:
+                self._sampler.load_state_dict(before)
+                raise
+        self._feeds, self._meter = feeds, meter
 
     def _checked(self, state: State) -> State:
         saved = unwrapped("interleave", state, "an Interleave")
         require(saved, {"batch_size", "ended", "sampler", "meter", "sources"}, "an Interleave")
+        check_format(saved["sampler"], "an Interleave")
         require(saved["sources"], set(self.names), "the sources of this Interleave")
+        found = {"batch_size": read_count(saved, "batch_size"), "ended": read_text(saved, "ended")}
         for name, value in {"batch_size": self._batch_size, "ended": self._ended}.items():
-            if saved[name] != value:
-                raise ValueError(
-                    f"The saved Interleave had {name} = {saved[name]!r}, this one has {value!r}. Build it as it was "
-                    f"when it was saved."
+            if found[name] != value:
+                raise CheckpointError(
+                    f"The saved Interleave had {name} = {printable(repr(found[name]))}, this one has {value!r}. Build "
+                    f"it as it was when it was saved."
                 )
+        taken = sum(feed.check(saved["sources"][feed.name]).place.taken for feed in self._feeds)
+        drawn = self._batch_size * Ledger.loaded(as_arrays(saved["sampler"])).serial
+        if taken > drawn:  # before they are read again, which might take for ever
+            raise CheckpointError(f"The saved sources have given {taken} samples, but only {drawn} were ever drawn.")
         return saved
+
+    def _check_ended(self, ended: list[bool]) -> None:
+        """Refuse a state that draws nothing from a source which has not ended."""
+        for name, over, alive in zip(self.names, ended, self._sources.alive, strict=True):
+            if not alive and not (over and self._ended == "drop"):
+                raise CheckpointError(f"The saved source {name!r} was dropped before its end: the state is damaged.")
 
     def __repr__(self) -> str:
         shares = ", ".join(f"{name}={share:.3g}" for name, share in self.shares.items())

@@ -1,12 +1,12 @@
 """Passes: where a loop over batches is, so that it can be saved and taken up again."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from varmix.arrays import State, as_count
-from varmix.draw import Draw, Rows
-from varmix.states import require
-from varmix.torch.flight import Flight
+from varmix.draw import Draw
+from varmix.states import CheckpointError, describe, read_count, read_flag, require
+from varmix.torch.flight import WAITING, Flight, ReceiptReader
 
 
 class Passes:
@@ -113,25 +113,45 @@ class Passes:
         numbers = {"epoch": self._epoch, "next": self._next, "position": self._position}
         return {**numbers, "size": self._size, "full": self._full, "begun": self._begun, "going": going, "ahead": ahead}
 
-    def loaded(self, state: State, rows: Rows | None, world: int = 1) -> "Passes":
-        """Give the passes that were saved, after checking that they are these; loops over these ones are over."""
+    def loaded(self, state: object, reader: ReceiptReader, slots: int, world: int = 1) -> "Passes":
+        """Return the passes that were saved, after checking that they are these; loops over these ones are over.
+
+        A full batch has `slots` of them in this process, before `world` processes share them out.
+        """
         require(state, set(self.state_dict()), "the passes of a loader")
+        assert isinstance(state, Mapping)
         # Not the last batch: it depends on the number of processes, which may be another one.
         for name, words, value in (("size", "batch_size", self._size), ("full", "full batches in a pass:", self._full)):
-            if state[name] != value:
-                raise ValueError(
+            if read_count(state, name) != value:
+                raise CheckpointError(
                     f"The saved loader had {words} {state[name]}, this one has {value}. Build it as it was when it was "
                     f"saved."
                 )
         other = Passes(self._size, self._full, self._last)
-        other.flight, other.followed = Flight.loaded(state["ahead"], rows, world), self.followed
-        for name in ("epoch", "next", "position"):
-            setattr(other, f"_{name}", as_count(state[name], name, least=0))
-        other._begun, other._resumed = bool(state["begun"]), bool(state["going"])
-        other._over = not other._resumed
+        other._epoch, other._next = read_count(state, "epoch"), read_count(state, "next")
+        other._position = read_count(state, "position", most=self._full + 1)
+        other._begun, other._resumed = read_flag(state, "begun"), read_flag(state, "going")
+        other._over, other.followed = not other._resumed, self.followed
+        ahead = _count_ahead(state["ahead"], other._position if other._resumed else 0)
+        if not other._begun and (other._resumed or other._position):
+            raise CheckpointError("The saved loader is inside a pass that has not begun: the state is damaged.")
+        places = range(other._position - ahead, other._position)
+        sizes = [(slots if place < self._full else 1, slots) for place in places]
+        other.flight = Flight.loaded(state["ahead"], reader, sizes, world)
         other._live = self._live + 1  # loops over these ones are told apart from its own
         return other
 
     def give_up(self) -> None:
         """Let every loop that is still running fail."""
         self._live += 1
+
+
+def _count_ahead(state: object, drawn: int) -> int:
+    """Return how many receipts are ahead: no more than were drawn in this pass, or than are ever kept."""
+    most = min(drawn, WAITING)
+    if not isinstance(state, Mapping) or len(state) > most:
+        raise CheckpointError(
+            f"Saved ahead must be a dictionary of at most {most} receipts, as many as the pass has drawn; got "
+            f"{len(state) if isinstance(state, Mapping) else describe(state)}."
+        )
+    return len(state)

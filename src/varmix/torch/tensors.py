@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from varmix.arrays import FloatArray, State, as_floats
-from varmix.states import require
+from varmix.states import CheckpointError, describe, require
 
 CPU = torch.device("cpu")
 SIMPLE = (torch.float32, torch.float64)  # what NumPy knows as well
@@ -47,8 +47,20 @@ def as_tensors(state: State) -> State:
 
 
 def as_arrays(state: State) -> State:
-    """Give a state whose tensors are arrays."""
-    return mapped(state, torch.Tensor, as_numpy)  # type: ignore[return-value]
+    """Give a state whose tensors are arrays; raise `CheckpointError` for tensors that are none."""
+    return mapped(state, torch.Tensor, _saved_array)  # type: ignore[return-value]
+
+
+def _saved_array(tensor: torch.Tensor) -> Any:  # noqa: ANN401
+    try:
+        if tensor.layout is torch.strided:
+            return as_numpy(tensor)
+    except (RuntimeError, TypeError):  # no data, or of a dtype that NumPy does not have
+        pass
+    raise CheckpointError(
+        f"A saved state holds arrays on the CPU that NumPy knows, got a tensor of {tensor.dtype}, {tensor.layout} on "
+        f"{tensor.device}."
+    )
 
 
 def wrapped(name: str, state: State) -> State:
@@ -64,7 +76,7 @@ def unwrapped(name: str, state: State, owner: str) -> State:
     """Give the state that was wrapped, after checking that it is of this owner."""
     require(state, {name}, owner)
     if not isinstance(state[name], (tuple, list)) or len(state[name]) != 1:
-        raise ValueError(f"The state of {owner} is one dictionary in a tuple, got {state[name]!r}: it is damaged.")
+        raise CheckpointError(f"The state of {owner} is one dictionary in a tuple, got {describe(state[name])}.")
     inner: State = state[name][0]
     return inner
 
