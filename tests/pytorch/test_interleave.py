@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
+from loading import EAGER
 from streaming import Keyed
-from varmix import BarrierNewton, Fixed, Leader
+from varmix import BarrierNewton, Cautious, Fixed, Leader
 from varmix.allocate import carried, independent, stratified
 from varmix.testing import same
 from varmix.torch.interleave import Interleave
@@ -16,7 +17,9 @@ TARGET = {"a": 0.5, "b": 0.3, "c": 0.2}
 
 
 def interleave(sizes=(40, 30, 20), batch_size=7, *, target=TARGET, **settings):
+    """Give a stream whose proportions adapt at once, or as the settings say; learner=None is the default of streams."""
     sources = {name: Keyed(j, n) for j, (name, n) in enumerate(zip("abc", sizes, strict=False))}
+    settings = settings if "gamma" in settings else {"learner": EAGER, **settings}
     return Interleave(sources, batch_size, target=target, **settings)
 
 
@@ -49,6 +52,39 @@ def test_batches_are_in_the_order_of_the_slots_with_weights_target_over_share():
 def test_equal_shares_unless_told():
     assert list(interleave(target=None).shares.values()) == pytest.approx([1 / 3] * 3)
     assert interleave(target={"a": 5, "b": 3, "c": 2}).shares == interleave().shares
+
+
+def zipf(**settings):
+    """Give a stream of a hundred sources whose shares, and sizes, fall as one over their rank."""
+    sizes = {f"s{rank}": 3000 // rank for rank in range(1, 101)}
+    return sizes, Interleave({name: range(n) for name, n in sizes.items()}, 64, target=sizes, **settings)
+
+
+def test_a_stream_keeps_to_its_target_until_other_proportions_pay():
+    sizes, stream = zipf()
+    total = sum(sizes.values())
+    assert list(stream.shares.values()) == pytest.approx([n / total for n in sizes.values()])
+    given = sum(len(draw) for _, draw in stream)  # until a source has ended
+    assert given > 0.95 * total
+    assert stream.meter.batches == 0
+    _, eager = zipf(learner=EAGER)
+    assert eager.shares["s100"] > 3 * sizes["s100"] / total
+    assert sum(len(draw) for _, draw in eager) < 0.5 * total
+
+
+def test_sources_that_are_alike_are_left_at_their_target():
+    _, stream = zipf(ended="restart")
+    shares = stream.shares
+    for batch, draw in itertools.islice(stream, 200):
+        assert draw.weights.tolist() == pytest.approx([1.0] * 64)
+        stream.update(draw, torch.ones(len(batch)))
+    assert stream.shares == shares
+
+
+def test_a_stream_is_cautious_unless_told():
+    assert interleave(learner=None).sampler.learner == Cautious()
+    assert interleave(gamma=0.3).sampler.learner == Cautious(BarrierNewton(gamma=0.3))
+    assert interleave(learner=Leader()).sampler.learner == Leader()
 
 
 @pytest.mark.parametrize("allocate", [carried, stratified, independent], ids=repr)

@@ -11,6 +11,7 @@ from torch.distributed import checkpoint
 from torch.distributed.checkpoint.stateful import Stateful
 
 from helpers import nameless
+from loading import EAGER, NEARLY
 from streaming import Counting, Keyed, Shuffled, went
 from varmix import Fixed
 from varmix.allocate import carried, independent
@@ -52,7 +53,7 @@ def build(ended, *, batch_size=8, rng=0, target=TARGET, last=40, **settings):
         "epochs": Told(3, Shuffled(18)),
         "generator": iter(Keyed(4, last)) if ended != "restart" else Keyed(4, last),
     }
-    return Interleave(sources, batch_size, target=target, ended=ended, rng=rng, **settings)
+    return Interleave(sources, batch_size, target=target, ended=ended, rng=rng, **{"learner": EAGER, **settings})
 
 
 def reloaded(state, path):
@@ -64,16 +65,17 @@ def test_it_keeps_to_the_protocol():
     assert isinstance(build("stop"), Stateful)
 
 
+@pytest.mark.parametrize("learner", [EAGER, NEARLY], ids=["eager", "cautious"])
 @pytest.mark.parametrize("allocate", [carried, independent], ids=repr)
 @pytest.mark.parametrize("ended", ENDS)
-def test_a_stream_that_was_saved_goes_on_bit_for_bit_from_anywhere(ended, allocate, tmp_path):
-    steps = len(went(build(ended, allocate=allocate), 40))
+def test_a_stream_that_was_saved_goes_on_bit_for_bit_from_anywhere(ended, allocate, learner, tmp_path):
+    steps = len(went(build(ended, allocate=allocate, learner=learner), 40))
     assert steps == 40 if ended == "restart" else 5 < steps < 40
     for before in range(steps + 1):
-        stream = build(ended, allocate=allocate)
+        stream = build(ended, allocate=allocate, learner=learner)
         went(stream, before)
         state = reloaded(stream.state_dict(), tmp_path / "stream.pt")
-        other = build(ended, allocate=allocate, rng=5)
+        other = build(ended, allocate=allocate, learner=learner, rng=5)
         other.load_state_dict(state)
         assert other.taken == stream.taken
         assert went(other, 20) == went(stream, 20)
@@ -229,6 +231,14 @@ def test_other_names_are_refused():
 def test_damaged_states_are_refused(state, message):
     with pytest.raises(ValueError, match=message):
         build("stop").load_state_dict(state)
+
+
+def test_the_verdict_of_a_stream_that_was_loaded_is_as_cautious_as_before():
+    stream, other = (build("restart", learner=None) for _ in range(2))
+    for _, (_, draw) in zip(range(20), stream, strict=False):
+        stream.update(draw, torch.ones(8))
+    other.load_state_dict(stream.state_dict())
+    assert other.meter.verdict() == stream.meter.verdict()
 
 
 def test_a_source_that_is_not_as_it_was_is_refused_and_the_rest_stays():

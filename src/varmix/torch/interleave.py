@@ -10,7 +10,7 @@ from varmix.allocate import Allocation, carried
 from varmix.arrays import FloatArray, IntArray, State, as_count
 from varmix.components import Sources
 from varmix.evidence import Evidence
-from varmix.learners import Cautious, Learner
+from varmix.learners import BarrierNewton, Cautious, Learner
 from varmix.meter import GainMeter, Moments
 from varmix.presets import vrm
 from varmix.receipts import Ledger
@@ -27,7 +27,8 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
     """Batches of several streams, whose proportions adapt to feedback; an iterator of `(batch, draw)`.
 
     The weights of a batch, `draw.weights`, are target over present share: the objective is always that of the target's
-    proportions, whatever is drawn.  `update` takes the receipt back with a norm for every sample.
+    proportions, whatever is drawn.  `update` takes the receipt back with a norm for every sample.  Until feedback has
+    shown that other proportions pay, samples come in those of the target, with weights of one.
 
     It belongs into the process that trains: inside a worker it would never hear of feedback.  Each source may have
     workers of its own, as a `DataLoader(..., batch_size=None, num_workers=2)`.
@@ -59,7 +60,8 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
     ended
         What to do when a source has no more samples: "stop", "restart" or "drop".
     learner
-        How the proportions adapt: `varmix.BarrierNewton` unless told.
+        How the proportions adapt.  Default: `varmix.Cautious()`, which keeps to the target until other proportions pay;
+        `varmix.BarrierNewton()` leaves it from the first batch on.
     gamma
         Least share of the target in the proportions, 0.1 unless told: no weight is above 1 / gamma.  A learner that is
         given has its own.
@@ -99,6 +101,8 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         self._ended = ended
         self._sources = Sources(sources, target)
         self._feeds = [Feed(name, source, restart=ended == "restart") for name, source in sources.items()]
+        if learner is None:
+            learner, gamma = Cautious(BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)), None
         self._sampler = vrm(self._sources, gamma=gamma, learner=learner, allocate=allocate, rng=rng)
         self._meter = GainMeter(cautious=self._cautious)
         self._collate = default_collate if collate_fn is None else collate_fn
