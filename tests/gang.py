@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -265,6 +266,56 @@ def refusals(rank, world):
     loader.update(draw, losses(batch))
     batch, draw = next(iter(loader))
     found["draws differ"] = _error(lambda: loader.update(draw, losses(batch)))
+    return found
+
+
+SEEDS = {
+    "zero": lambda rank: 0,
+    "one number of many digits": lambda rank: 2**200 + 12345 + rank,
+    "generator": lambda rank: np.random.default_rng(3 + 96 * rank),
+    "generator of another kind": lambda rank: np.random.Generator(np.random.MT19937(rank)),
+}
+
+
+def seeds(rank, world):
+    """Batches of two passes by several seeds, of which that of the first process counts."""
+    found = {}
+    for name, make in SEEDS.items():
+        batches = MixtureBatchSampler(LABELS, 24, rng=make(rank))
+        found[name] = [list(slots) for _ in range(2) for slots in batches]
+    shards = MixtureBatchSampler(LABELS, 24, rng=0, layout="sharded")
+    found["sharded"] = [list(slots) for slots in shards]
+    return found
+
+
+LONELY = {
+    "labels": {"components": np.full(100, 0.5)},
+    "no labels": {"components": None},
+    "batch_size": {"batch_size": 0},
+    "undivided": {"batch_size": 25},
+    "rng": {"rng": "zero"},
+    "dataset": {"dataset": Numbers(99)},
+    "layout": {"layout": "spread"},
+    "in_order": {"in_order": False},
+    "shuffle": {"shuffle": True},
+    "gamma": {"gamma": 5.0},
+    "steps": {"steps": -1},
+    "sync_every": {"sync_every": 0},
+    "num_workers": {"num_workers": -1},
+    "learner": {"learner": "adam"},
+}
+
+
+def lonely(rank, world):
+    """Constructors that only the last process refuses, then one that none does."""
+    found = {}
+    for name, change in LONELY.items():
+        settings = {"dataset": Numbers(), "components": LABELS, "batch_size": 24, "rng": 0}
+        found[name] = _error(partial(AdaptiveLoader, **settings | (change if rank == world - 1 else {})))
+    few = [0] * (3 if rank == world - 1 else 100)
+    found["sharded"] = _error(lambda: AdaptiveLoader(Numbers(100), few, 24, rng=0, layout="sharded"))
+    found["batches"] = _error(lambda: MixtureBatchSampler("abc" if rank == world - 1 else LABELS, 24))
+    found["none"] = seen_by(build("groups"), 3)["bits"]
     return found
 
 

@@ -12,17 +12,17 @@ import torch
 import gang
 import varmix
 from loading import Numbers, follow
-from varmix.torch import AdaptiveLoader
-from varmix.uniforms import as_generator
+from varmix.torch import AdaptiveLoader, MixtureBatchSampler
 
 WORLDS = [2, 4]
-SEED = int(as_generator(0).integers(2**53))  # which the first process draws from rng=0, and all take
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     """What two processes have to say: starting them takes most of the time, so they play everything."""
-    return gang.start_once("replicated,sharded,ddp,refusals,resumed,taken_up", 2, tmp_path_factory.getbasetemp())
+    return gang.start_once(
+        "replicated,sharded,ddp,refusals,resumed,taken_up,seeds,lonely", 2, tmp_path_factory.getbasetemp()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,58 @@ def test_mixtures_are_the_same_bits_on_all_processes(replicated, name):
 
 @pytest.mark.parametrize("name", list(gang.FAMILIES))
 def test_processes_agree_with_one_that_has_the_whole_batch(replicated, name):
-    alone = gang.build(name, rng=SEED, layout="alone")
+    alone = gang.build(name, layout="alone")
     whole = follow(alone, 200, 100)
     world = len(replicated)
     for rank, found in enumerate(replicated):
         assert found[name]["batches"] == [batch[rank::world] for batch, _, _ in whole]
         np.testing.assert_allclose(found[name]["mixture"], alone.mixture, rtol=0, atol=1e-10)
     assert len({str(mixture) for *_, mixture in whole}) > 100  # which moves
+
+
+@pytest.mark.parametrize("name", list(gang.SEEDS))
+def test_a_seed_gives_the_batches_that_it_gives_one_process(two, name):
+    rng = gang.SEEDS[name](0)
+    alone = MixtureBatchSampler(gang.LABELS, 24, rng=rng)
+    whole = [list(slots) for _ in range(2) for slots in alone]
+    for rank, found in enumerate(two):
+        assert found["seeds"][name] == [batch[rank::2] for batch in whole]
+
+
+def test_shards_of_one_seed_draw_each_on_their_own(two):
+    first, second = (found["seeds"]["sharded"] for found in two)
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("labels", "TypeError: labels"),
+        ("no labels", "ValueError: labels"),
+        ("batch_size", "ValueError: batch_size must be at least 1"),
+        ("undivided", "ValueError: batch_size is that of all processes together"),
+        ("rng", "TypeError: rng must be an int"),
+        ("dataset", "ValueError: The dataset has 99 items"),
+        ("layout", "ValueError: layout must be one of"),
+        ("in_order", "ValueError: in_order=False"),
+        ("shuffle", "TypeError: shuffle: what is drawn is up to the loader"),
+        ("gamma", "ValueError: gamma must lie in"),
+        ("steps", "ValueError: steps must be at least 1"),
+        ("sync_every", "ValueError: sync_every must be at least 1"),
+        ("num_workers", "ValueError: num_workers"),
+        ("learner", "TypeError: learner must be"),
+        ("sharded", "ValueError: The dataset has 100 items and the components are over 3"),
+        ("batches", "TypeError: components must be labels"),
+    ],
+)
+def test_what_one_process_refuses_to_build_none_has(two, name, words):
+    first, second = (found["lonely"][name] for found in two)
+    assert first.startswith("RuntimeError: Process 1 could not build its loader, so no process has one")
+    assert second.startswith(words)
+
+
+def test_processes_are_still_in_step_after_one_of_them_has_refused(two):
+    assert two[0]["lonely"]["none"] == two[1]["lonely"]["none"]
 
 
 @pytest.mark.parametrize(
@@ -90,13 +135,13 @@ def test_a_loader_says_what_it_exchanges(replicated, name):
 
 def test_rows_give_the_bits_of_one_process(replicated):
     for name in ("leader", "cross"):
-        alone = gang.build(name, rng=SEED, layout="alone")
+        alone = gang.build(name, layout="alone")
         follow(alone, 200, 100)
         assert replicated[0][name]["bits"] == gang.bits(alone.mixture)
 
 
 def test_the_meter_is_of_all_processes(replicated):
-    alone = gang.build("groups", rng=SEED, layout="alone")
+    alone = gang.build("groups", layout="alone")
     follow(alone, 200, 100)
     for found in replicated:
         assert found["draws"] == alone.meter.draws
@@ -154,7 +199,7 @@ def test_gradients_that_are_averaged_train_as_one_process(all_of_them):
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        alone = gang.descend(gang.model(), gang.build("groups", rng=SEED, layout="alone"))
+        alone = gang.descend(gang.model(), gang.build("groups", layout="alone"))
     finally:
         torch.set_default_dtype(before)
     for found in all_of_them:
@@ -254,7 +299,7 @@ SCRIPT = """
 import gc, sys
 import torch.distributed as dist
 from loading import EAGER, LABELS, Numbers, follow
-from varmix.torch import AdaptiveLoader
+from varmix.torch import AdaptiveLoader, MixtureBatchSampler
 
 dist.init_process_group("gloo")
 loader = AdaptiveLoader(Numbers(), LABELS, 20, learner=EAGER, rng=0)

@@ -20,6 +20,7 @@ from varmix.states import check_format, loading, require
 from varmix.torch.collate import Collate, Slots, Tagged
 from varmix.torch.distributed import LayoutName, Rounds, agree, layout_of
 from varmix.torch.distributed.layout import processes_of
+from varmix.torch.distributed.processes import seed_of, together
 from varmix.torch.flight import ReceiptReader, number
 from varmix.torch.passes import Passes
 from varmix.torch.receipts import TensorDraw
@@ -53,7 +54,8 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         learner deals them out by chance as shuffling does, `varmix.allocate.Shuffled(n)`; with any other every batch
         holds of each what is due to it, `varmix.allocate.carried`.
     rng
-        Seed, generator or None.  Processes that share a mixture all take that of the first.
+        Seed, generator or None.  Processes that share a mixture all take that of the first, and draw what one process
+        draws with it.
     steps
         Batches in a pass, all full; unless told, as many as it takes to draw n points, the last one smaller.
     drop_last
@@ -103,24 +105,29 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         group: Any = None,  # noqa: ANN401
         sync_every: int = 1,
     ) -> None:
-        self.batch_size, self.drop_last = as_count(batch_size, "batch_size"), bool(drop_last)
         processes = processes_of(layout, group)
-        if processes is not None and self.batch_size % processes.world:
-            raise ValueError(
-                f"batch_size is that of all processes together: {self.batch_size} is no multiple of the "
-                f"{processes.world} processes. Use {-(-self.batch_size // processes.world) * processes.world}."
-            )
+        with together(processes):
+            self.batch_size, self.drop_last = as_count(batch_size, "batch_size"), bool(drop_last)
+            steps = None if steps is None else as_count(steps, "steps")
+            if processes is not None and self.batch_size % processes.world:
+                raise ValueError(
+                    f"batch_size is that of all processes together: {self.batch_size} is no multiple of the "
+                    f"{processes.world} processes. Use {-(-self.batch_size // processes.world) * processes.world}."
+                )
+            seed = 0 if processes is None else seed_of(rng)
         if processes is not None:
-            seed = processes.seed(rng)  # on all of them, whatever their components
+            seed = processes.share(seed)  # on all of them, whatever their components
             if not isinstance(components, Sampler):
                 rng = np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
-        self.sampler = as_sampler(components, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
+        with together(processes):
+            self.sampler = as_sampler(components, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
         self.layout = layout_of(layout, processes, self.sampler.components.space.n)
-        cautious = isinstance(self.sampler.learner, Cautious)
-        self.meter = GainMeter(reshuffled=is_reshuffled(self.sampler), cautious=cautious)
-        slots = self.batch_size // self.layout.world
-        self._rounds = Rounds(self.sampler, self.meter, self.layout, slots, sync_every, self._settle)
-        self._passes = Passes(self.batch_size, *self._plan(None if steps is None else as_count(steps, "steps")))
+        with together(processes):
+            cautious = isinstance(self.sampler.learner, Cautious)
+            self.meter = GainMeter(reshuffled=is_reshuffled(self.sampler), cautious=cautious)
+            slots = self.batch_size // self.layout.world
+            self._rounds = Rounds(self.sampler, self.meter, self.layout, slots, sync_every, self._settle)
+            self._passes = Passes(self.batch_size, *self._plan(steps))
         agree(self.sampler, self.layout, batch_size=self.batch_size, steps=len(self), sync_every=sync_every)
 
     def _plan(self, steps: int | None) -> tuple[int, int]:

@@ -13,6 +13,8 @@ from varmix.meter import GainMeter
 from varmix.sampler import Sampler
 from varmix.torch.batches import MixtureBatchSampler
 from varmix.torch.distributed import LayoutName
+from varmix.torch.distributed.layout import processes_of
+from varmix.torch.distributed.processes import together
 from varmix.torch.loop import Loop
 from varmix.torch.receipts import TensorDraw
 from varmix.torch.rows import quickest
@@ -112,14 +114,16 @@ class AdaptiveLoader:
         in_order: bool = True,
         **loading: Any,  # noqa: ANN401
     ) -> None:
-        if not in_order:
-            raise ValueError(
-                "in_order=False would give batches in the order in which workers are done with them, and their "
-                "receipts could not be told apart. Leave it True."
-            )
-        taken = {"shuffle", "sampler", "batch_sampler"} & loading.keys()
-        if taken:
-            raise TypeError(f"{', '.join(sorted(taken))}: what is drawn is up to the loader. Leave it out.")
+        processes = processes_of(layout, group)
+        with together(processes):
+            if not in_order:
+                raise ValueError(
+                    "in_order=False would give batches in the order in which workers are done with them, and their "
+                    "receipts could not be told apart. Leave it True."
+                )
+            taken = {"shuffle", "sampler", "batch_sampler"} & loading.keys()
+            if taken:
+                raise TypeError(f"{', '.join(sorted(taken))}: what is drawn is up to the loader. Leave it out.")
         self.batches = MixtureBatchSampler(
             components,
             batch_size,
@@ -134,17 +138,18 @@ class AdaptiveLoader:
             sync_every=sync_every,
         )
         self.batches.follow()
-        check_dataset(dataset, self.sampler.components.space.n)
-        self.dataset = dataset
-        fetched, collate_fn = quickest(dataset, collate_fn)
-        self.loader: DataLoader[Any] = DataLoader(
-            fetched,
-            batch_sampler=self.batches,
-            num_workers=num_workers,
-            prefetch_factor=prefetch_factor,
-            collate_fn=collate_fn,
-            **loading,
-        )
+        with together(processes):
+            check_dataset(dataset, self.sampler.components.space.n)
+            self.dataset = dataset
+            fetched, collate_fn = quickest(dataset, collate_fn)
+            self.loader: DataLoader[Any] = DataLoader(
+                fetched,
+                batch_sampler=self.batches,
+                num_workers=num_workers,
+                prefetch_factor=prefetch_factor,
+                collate_fn=collate_fn,
+                **loading,
+            )
 
     @property
     def sampler(self) -> Sampler:

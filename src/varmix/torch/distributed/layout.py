@@ -7,7 +7,7 @@ import numpy as np
 import torch.distributed as dist
 
 from varmix.draw import Draw
-from varmix.torch.distributed.processes import Processes
+from varmix.torch.distributed.processes import Processes, together
 
 LayoutName: TypeAlias = Literal["auto", "alone", "replicated", "sharded"]
 NAMES = ("auto", "alone", "replicated", "sharded")
@@ -69,9 +69,10 @@ class Layout:
 
 def processes_of(name: LayoutName, group: Any = None) -> Processes | None:  # noqa: ANN401
     """Give the processes that share a mixture; None if this one is alone."""
-    if name not in NAMES:
-        raise ValueError(f"layout must be one of {', '.join(map(repr, NAMES))}, got {name!r}.")
     ready = dist.is_available() and dist.is_initialized()
+    if name not in NAMES:
+        with together(Processes(group) if ready else None):
+            raise ValueError(f"layout must be one of {', '.join(map(repr, NAMES))}, got {name!r}.")
     if name == "alone" or (name == "auto" and not ready):
         return None
     if not ready:
