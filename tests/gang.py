@@ -6,6 +6,7 @@ Each gives plain values, which the script writes into FOLDER/RANK.json by the sc
 """
 
 import gc
+import importlib.util
 import json
 import os
 import subprocess
@@ -19,6 +20,7 @@ import torch
 import torch.distributed as dist
 from filelock import FileLock
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
 
 import varmix
 from loading import EAGER, LABELS, Numbers, follow, losses
@@ -317,6 +319,20 @@ def lonely(rank, world):
     found["batches"] = _error(lambda: MixtureBatchSampler("abc" if rank == world - 1 else LABELS, 24))
     found["none"] = seen_by(build("groups"), 3)["bits"]
     return found
+
+
+def accelerated(rank, world):
+    """A loader that went through accelerate; None where that is not installed."""
+    if importlib.util.find_spec("accelerate") is None:
+        return None
+    from accelerate import Accelerator
+
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": "localhost", "MASTER_PORT": 29500}
+    os.environ |= {name: str(value) for name, value in numbers.items()}  # as torchrun does; the group is there already
+    batches = MixtureBatchSampler(LABELS, 24, rng=0)
+    plain = DataLoader(batches.tagged(Numbers()), batch_sampler=batches, collate_fn=batches.collate())
+    loader = Accelerator(cpu=True).prepare(plain)
+    return [_error(lambda: next(iter(loader))), len(list(plain))]
 
 
 def given_up(world):

@@ -226,6 +226,55 @@ def test_a_run_goes_on_where_it_was_saved(workers, stop):
     assert before + run(second, 26 - stop) == whole
 
 
+class Sharing:
+    """Passes on only the batches of one process, and waits for full ones, as accelerate does it."""
+
+    def __init__(self, batch_sampler, num_processes):
+        self.batch_sampler, self.num_processes = batch_sampler, num_processes
+
+    def __iter__(self):
+        for place, batch in enumerate(self.batch_sampler):
+            if place % self.num_processes == 0:
+                yield batch
+
+
+def test_batches_are_not_shared_out_once_more():
+    batches = make()
+    with pytest.raises(RuntimeError, match=r"Sharing would share out batches among 2 processes.*accelerator\.prepare"):
+        next(iter(Sharing(batches, 2)))
+    assert len(list(Sharing(batches, 1))) == 13
+
+
+def test_what_was_added_to_a_batch_on_its_way_is_noticed():
+    class Padding(Sharing):
+        def __iter__(self):
+            for batch in self.batch_sampler:
+                batch += [0]
+                yield batch
+
+    batches = make()
+    loader = DataLoader(batches.tagged(Numbers()), batch_sampler=Padding(batches, 1), collate_fn=batches.collate())
+    with pytest.raises(ValueError, match="A batch of 8 points came with 9 indices"):
+        next(iter(loader))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_accelerate_takes_the_loader_of_one_process_and_is_refused_with_several():
+    data_loader = pytest.importorskip("accelerate.data_loader")
+    batches, plain = make(), make()
+    prepared = data_loader.prepare_data_loader(loader_of(batches), num_processes=1, process_index=0)
+    assert [numbers.tolist() for numbers, *_ in prepared] == [numbers.tolist() for numbers, *_ in loader_of(plain)]
+    for rank in range(2):
+        for split in (False, True):
+            batches = make()
+            several = data_loader.prepare_data_loader(
+                loader_of(batches), num_processes=2, process_index=rank, split_batches=split
+            )
+            with pytest.raises(RuntimeError, match=r"BatchSamplerShard would share out .* out of accelerator\.prepare"):
+                next(iter(several))
+            assert batches.sampler.draw(1).serial == 0  # nothing was drawn
+
+
 def test_untagged_data_are_refused():
     batches = make()
     with pytest.raises(TypeError, match="tagged"):

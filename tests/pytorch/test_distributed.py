@@ -21,7 +21,7 @@ WORLDS = [2, 4]
 def two(tmp_path_factory):
     """What two processes have to say: starting them takes most of the time, so they play everything."""
     return gang.start_once(
-        "replicated,sharded,ddp,refusals,resumed,taken_up,seeds,lonely", 2, tmp_path_factory.getbasetemp()
+        "replicated,sharded,ddp,refusals,resumed,taken_up,seeds,lonely,accelerated", 2, tmp_path_factory.getbasetemp()
     )
 
 
@@ -105,6 +105,14 @@ def test_what_one_process_refuses_to_build_none_has(two, name, words):
     first, second = (found["lonely"][name] for found in two)
     assert first.startswith("RuntimeError: Process 1 could not build its loader, so no process has one")
     assert second.startswith(words)
+
+
+def test_a_loader_that_went_through_accelerate_is_refused_on_all_processes(two):
+    pytest.importorskip("accelerate")
+    for found in two:
+        error, batches = found["accelerated"]
+        assert error.startswith("RuntimeError: BatchSamplerShard would share out batches among 2 processes")
+        assert batches == 5  # of the loader that it was made of
 
 
 def test_processes_are_still_in_step_after_one_of_them_has_refused(two):

@@ -1,4 +1,5 @@
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -367,3 +368,36 @@ def test_the_meter_takes_gradients_for_the_noise():
     with pytest.raises(ValueError, match="gradient"):
         stream.update(draw, torch.ones(len(draw)), gradient=torch.tensor([float("nan"), 1.0]))
     assert str(stream.state_dict()) == before
+
+
+@pytest.mark.parametrize("name", ["batch_size", "target", "ended", "sources", "learner", "collate_fn"])
+def test_settings_cannot_be_changed_once_a_stream_is_built(name):
+    with pytest.raises(ValueError, match=f"{name} cannot be set after the Interleave was built"):
+        setattr(interleave(), name, 5)
+
+
+@pytest.mark.parametrize("name", ["shares", "taken", "mixture", "meter", "sampler", "names"])
+def test_what_a_stream_says_of_itself_cannot_be_set(name):
+    with pytest.raises(AttributeError, match=f"{name} of the Interleave says how things are, and cannot be set"):
+        setattr(interleave(), name, 5)
+
+
+def test_two_threads_at_a_time_are_refused():
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow():
+        for number in range(20):
+            begun.set()
+            assert go_on.wait(20)
+            yield number
+
+    stream, batches = Interleave({"a": slow()}, 4), []
+    thread = threading.Thread(target=lambda: batches.append(next(stream)[0].tolist()))
+    thread.start()
+    assert begun.wait(20)
+    with pytest.raises(RuntimeError, match="Another thread is inside this loader"):
+        next(stream)
+    go_on.set()
+    thread.join()
+    batches += [batch.tolist() for batch, _ in stream]
+    assert [number for batch in batches for number in batch] == list(range(20))

@@ -1,5 +1,8 @@
 """AdaptiveLoader feels like a DataLoader, and pairs every batch with its receipt."""
 
+import copy
+import pickle
+import threading
 import time
 
 import numpy as np
@@ -593,3 +596,162 @@ def test_a_collate_function_gets_the_items_of_a_tensor_dataset():
     loader = AdaptiveLoader(TensorDataset(torch.arange(100)), LABELS, 16, rng=0, collate_fn=seen.append)
     next(iter(loader))
     assert len(seen[0]) == 16
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["dataset", "batch_size", "sampler", "batch_sampler", "drop_last", "collate_fn", "num_workers", "pin_memory",
+     "prefetch_factor", "shuffle", "generator", "timeout", "persistent_workers", "in_order", "components", "learner",
+     "gamma", "allocate", "rng", "steps", "layout", "sync_every", "batches", "loader"],
+)  # fmt: skip
+def test_settings_cannot_be_changed_once_a_loader_is_built(name):
+    loader = AdaptiveLoader(Numbers(), LABELS, 8, rng=0)
+    before = str(loader.state_dict())
+    with pytest.raises(ValueError, match=f"{name} cannot be set after the AdaptiveLoader was built. Build a new"):
+        setattr(loader, name, getattr(loader, name, 5))
+    assert str(loader.state_dict()) == before
+    assert len(list(loader)) == 13
+
+
+@pytest.mark.parametrize("name", ["epoch", "lag", "meter", "mixture", "learnt"])
+def test_what_a_loader_says_of_itself_cannot_be_set(name):
+    loader = AdaptiveLoader(Numbers(), LABELS, 8, rng=0)
+    hint = "Call set_epoch" if name == "epoch" else ""
+    with pytest.raises(AttributeError, match=f"{name} of the AdaptiveLoader says how things are.*{hint}"):
+        setattr(loader, name, 5)
+
+
+def test_a_loader_may_be_given_attributes_that_mean_nothing_to_it():
+    loader = AdaptiveLoader(Numbers(), LABELS, 8, rng=0)
+    loader.name = "train"
+    loader.name = "train again"
+    assert loader.name == "train again"
+
+
+@pytest.mark.parametrize("name", ["batch_size", "drop_last", "sampler", "meter", "layout", "steps", "rng"])
+def test_settings_cannot_be_changed_once_batches_are_built(name):
+    batches = MixtureBatchSampler(LABELS, 8, rng=0)
+    with pytest.raises(ValueError, match=f"{name} cannot be set after the MixtureBatchSampler was built"):
+        setattr(batches, name, 4)
+    assert len(next(iter(batches))) == 8
+
+
+def test_a_receipt_beside_a_batch_cannot_be_changed():
+    loader = AdaptiveLoader(Numbers(), LABELS, 8, rng=0)
+    _, draw = next(iter(loader))
+    for name in ("weights", "part", "receipt", "serial", "note"):
+        with pytest.raises(AttributeError, match=f"A receipt cannot be changed: {name}"):
+            setattr(draw, name, torch.ones(8))
+        with pytest.raises(AttributeError, match="A receipt cannot be changed"):
+            delattr(draw, name)
+    loader.update(draw, torch.ones(8))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_weights_are_a_copy_to_work_on(dtype):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        loader = AdaptiveLoader(Numbers(), LABELS, 8, learner=EAGER, rng=0)
+        _, draw = next(iter(loader))
+        drawn = draw.part.weights.copy()
+        draw.weights *= 2
+        assert draw.weights.dtype is dtype
+        torch.testing.assert_close(draw.weights.double(), torch.tensor(2 * drawn), rtol=1e-2, atol=0)
+        assert np.array_equal(draw.part.weights, drawn)
+    finally:
+        torch.set_default_dtype(before)
+
+
+def test_a_receipt_that_is_moved_is_another_one():
+    loader = AdaptiveLoader(Numbers(), LABELS, 8, rng=0)
+    _, draw = next(iter(loader))
+    moved, near = draw.to("meta"), draw.to("cpu")
+    assert (draw.weights.device.type, moved.weights.device.type) == ("cpu", "meta")
+    near.weights.zero_()
+    assert draw.weights.tolist() == [1.0] * 8
+    assert moved.receipt is draw.receipt
+    loader.update(moved, torch.ones(8))
+    assert loader.meter.batches == 1
+
+
+@pytest.mark.parametrize("copy", [copy.deepcopy, lambda draw: pickle.loads(pickle.dumps(draw))], ids=["deep", "pickle"])
+def test_a_receipt_can_be_copied(copy):
+    loader = AdaptiveLoader(Numbers(), LABELS, 8, learner=EAGER, rng=0)
+    _, draw = next(iter(loader))
+    other = copy(draw)
+    assert torch.equal(other.weights, draw.weights)
+    assert other.part is other.receipt
+    loader.update(other, torch.ones(8))
+
+
+class Slow(Numbers):
+    """Says when an item is being fetched, and waits until it may go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def __getitem__(self, index):
+        self.begun.set()
+        assert self.go_on.wait(20)
+        return torch.tensor(index)
+
+
+def in_thread(call):
+    """Call in another thread, and give the error."""
+    found = []
+
+    def run():
+        try:
+            call()
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, found
+
+
+@pytest.mark.parametrize("second", ["the same loop", "another loop"])
+def test_two_threads_at_a_time_are_refused(second):
+    data = Slow()
+    loader = AdaptiveLoader(data, LABELS, 8, rng=0)
+    loop, pairs = iter(loader), []
+    thread, failed = in_thread(lambda: pairs.append(next(loop)))
+    assert data.begun.wait(20)
+    with pytest.raises(RuntimeError, match="Another thread is inside this loader"):
+        next(loop if second == "the same loop" else iter(loader))
+    data.go_on.set()
+    thread.join()
+    assert failed == []
+    pairs += loop  # the first goes on as if nothing had been
+    assert [batch.tolist() for batch, _ in pairs] == [draw.indices.tolist() for _, draw in pairs]
+    assert len(pairs) == 13
+
+
+def test_threads_that_hammer_at_one_loader_get_clear_errors_or_batches_with_their_receipts():
+    loader = AdaptiveLoader(Numbers(), LABELS, 1, rng=0, steps=2000)
+    loop, pairs, errors = iter(loader), [], set()
+
+    def take():
+        while True:
+            try:
+                pairs.append(next(loop))
+            except RuntimeError as error:
+                errors.add(str(error)[:35])
+            except StopIteration:
+                return
+
+    running = [in_thread(take) for _ in range(4)]
+    for thread, failed in running:
+        thread.join()
+        assert failed == []
+    assert errors <= {"Another thread is inside this loader"[:35]}
+    assert len(pairs) == 2000
+    assert all(batch.tolist() == draw.indices.tolist() for batch, draw in pairs)
+
+
+def test_a_loader_can_be_copied():
+    loader = AdaptiveLoader(Numbers(), LABELS, 8, rng=0)
+    assert len(list(copy.deepcopy(loader))) == 13

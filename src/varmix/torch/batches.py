@@ -1,7 +1,9 @@
 """MixtureBatchSampler: adaptive batches for a DataLoader of the user's own."""
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -22,13 +24,14 @@ from varmix.torch.distributed import LayoutName, Rounds, agree, layout_of
 from varmix.torch.distributed.layout import processes_of
 from varmix.torch.distributed.processes import seed_of, together
 from varmix.torch.flight import ReceiptReader, number
-from varmix.torch.passes import Passes
+from varmix.torch.passes import Passes, Turn
 from varmix.torch.receipts import TensorDraw
+from varmix.torch.settings import Settled
 from varmix.torch.source import Source, as_sampler, check_dataset, is_reshuffled
 from varmix.torch.tensors import CPU, as_arrays, as_tensors, is_whole, unwrapped, wrapped
 
 
-class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
+class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[misc]
     """Gives lists of indices drawn by a mixture, keeps their receipts, and takes feedback by their numbers.
 
     For loaders that somebody else iterates over (Lightning, the Trainer of transformers); in a loop of your own
@@ -128,7 +131,9 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
             slots = self.batch_size // self.layout.world
             self._rounds = Rounds(self.sampler, self.meter, self.layout, slots, sync_every, self._settle)
             self._passes = Passes(self.batch_size, *self._plan(steps))
+            self.turn = Turn()
         agree(self.sampler, self.layout, batch_size=self.batch_size, steps=len(self), sync_every=sync_every)
+        self._settle_down()
 
     def _plan(self, steps: int | None) -> tuple[int, int]:
         """Give the number of full batches in a pass, and the size of a last one."""
@@ -174,8 +179,27 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
 
     def __iter__(self) -> Iterator[list[int]]:
         # A generator, which asks for the passes when it is first used: a state may be loaded before that.
-        for receipt in self._passes.run(self._draw, self.sampler.end_epoch):
+        self._check_reader(sys._getframe().f_back)
+        run = self._passes.run(self._draw, self.sampler.end_epoch)
+        while True:
+            with self.turn:
+                receipt = next(run, None)
+            if receipt is None:
+                return
             yield self._slots(receipt)
+
+    def _check_reader(self, frame: FrameType | None) -> None:
+        """Refuse to be read by what shares out the batches of one process, as accelerate's `BatchSamplerShard` does.
+
+        It waits for batches that are full on one process, and passes none on.
+        """
+        reader: Any = None if frame is None else frame.f_locals.get("self")
+        if getattr(reader, "batch_sampler", None) is self and getattr(reader, "num_processes", 1) != 1:
+            raise RuntimeError(
+                f"{type(reader).__name__} would share out batches among {reader.num_processes} processes, and those of "
+                f"a MixtureBatchSampler are spread over processes already. Leave its DataLoader out of "
+                f"accelerator.prepare, and move batches to accelerator.device yourself."
+            )
 
     def _draw(self, size: int) -> Draw:
         return self.sampler.draw(self.layout.drawn(size))
@@ -185,8 +209,7 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
         indices: list[int] = part.indices.tolist()
         if self._passes.followed:  # receipts are taken in order, so nothing needs to travel with the indices
             return indices
-        weights = part.weights if self.layout.scale == 1.0 else self.layout.scale * part.weights
-        return Slots(indices, number(receipt), weights)
+        return Slots(indices, number(receipt), self.layout.scale * part.weights)
 
     def tagged(self, dataset: Dataset[Any]) -> Tagged:
         """Wrap a dataset, so that weights and receipts reach the batches."""
@@ -226,7 +249,8 @@ class MixtureBatchSampler(TorchSampler[list[int]]):  # type: ignore[misc]
     def arrived(self, count: int, device: torch.device | str = CPU) -> TensorDraw:
         """Give the receipt of the batch that has just come out of the loader, as number `count` of the loop."""
         draw = self._passes.come(count)
-        assert draw is not None  # a batch comes once
+        if draw is None:
+            raise RuntimeError("A batch has come twice, or without a receipt: iterate over the loader itself, once.")
         return TensorDraw(self.layout.part(draw), device, receipt=draw, scale=self.layout.scale)
 
     def update(

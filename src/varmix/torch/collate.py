@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import Dataset, default_collate
 
 from varmix.arrays import FloatArray
-from varmix.torch.tensors import CPU
+from varmix.torch.tensors import CPU, as_weights
 
 WEIGHT, DRAW_ID = "weight", "draw_id"
 
@@ -52,6 +52,11 @@ class Tagged(Dataset[Any]):  # type: ignore[misc]
             raise TypeError(
                 "A tagged dataset needs the lists of its MixtureBatchSampler: give that to the loader as batch_sampler."
             )
+        if len(indices) != len(indices.weights):
+            raise ValueError(
+                f"A batch of {len(indices.weights)} points came with {len(indices)} indices: something between the "
+                f"MixtureBatchSampler and its DataLoader has changed it. Give it to the loader as batch_sampler itself."
+            )
         together = getattr(self.dataset, "__getitems__", None)
         if len(self) != self._length:
             raise ValueError(
@@ -87,7 +92,7 @@ class Collate:
         if not isinstance(samples, Samples):
             raise TypeError("The collate function of a MixtureBatchSampler needs its dataset: wrap it by `tagged`.")
         batch = self.collate_fn(list(samples))
-        weight = torch.tensor(samples.slots.weights, dtype=torch.get_default_dtype())
+        weight = as_weights(samples.slots.weights)
         draw_id = torch.tensor(samples.slots.draw_id, device=CPU)
         if isinstance(batch, Mapping):
             taken = sorted({WEIGHT, DRAW_ID} & set(batch))

@@ -17,13 +17,15 @@ from varmix.receipts import Ledger
 from varmix.sampler import Sampler
 from varmix.states import CheckpointError, check_format, loading, printable, read_count, read_text, require
 from varmix.torch.feeds import Feed, Item
+from varmix.torch.passes import Turn
 from varmix.torch.receipts import TensorDraw
+from varmix.torch.settings import Settled
 from varmix.torch.tensors import as_arrays, as_doubles, as_tensors, device_of, unwrapped, wrapped
 
 Ended = Literal["stop", "restart", "drop"]
 
 
-class Interleave(Iterator[tuple[Any, TensorDraw]]):
+class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
     """Batches of several streams, whose proportions adapt to feedback; an iterator of `(batch, draw)`.
 
     The weights of a batch, `draw.weights`, are target over present share: the objective is always that of the target's
@@ -106,6 +108,8 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         self._sampler = vrm(self._sources, gamma=gamma, learner=learner, allocate=allocate, rng=rng)
         self._meter = GainMeter(cautious=self._cautious)
         self._collate = default_collate if collate_fn is None else collate_fn
+        self._turn = Turn()
+        self._settle_down()
 
     @property
     def _cautious(self) -> bool:
@@ -146,11 +150,12 @@ class Interleave(Iterator[tuple[Any, TensorDraw]]):
         return self
 
     def __next__(self) -> tuple[Any, TensorDraw]:
-        while not all(feed.ended for feed in self._feeds):
-            draw = self._sampler.draw(self._batch_size)
-            batch = self._fetch(draw.indices)
-            if batch is not None:
-                return batch[0], TensorDraw(draw, device_of(batch[0]))
+        with self._turn:
+            while not all(feed.ended for feed in self._feeds):
+                draw = self._sampler.draw(self._batch_size)
+                batch = self._fetch(draw.indices)
+                if batch is not None:
+                    return batch[0], TensorDraw(draw, device_of(batch[0]))
         raise StopIteration
 
     def _fetch(self, sources: IntArray) -> tuple[Any] | None:

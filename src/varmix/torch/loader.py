@@ -18,10 +18,11 @@ from varmix.torch.distributed.processes import together
 from varmix.torch.loop import Loop
 from varmix.torch.receipts import TensorDraw
 from varmix.torch.rows import quickest
+from varmix.torch.settings import Settled
 from varmix.torch.source import Source, check_dataset
 
 
-class AdaptiveLoader:
+class AdaptiveLoader(Settled, also=DataLoader):
     """Loads batches that a mixture draws, each with its receipt, and adapts the mixture to feedback.
 
         for (x, y), draw in loader:
@@ -150,6 +151,7 @@ class AdaptiveLoader:
                 collate_fn=collate_fn,
                 **loading,
             )
+        self._settle_down()
 
     @property
     def sampler(self) -> Sampler:

@@ -18,24 +18,26 @@ class Loop(Iterator[tuple[Any, TensorDraw]]):
     """
 
     def __init__(self, loader: DataLoader[Any], batches: MixtureBatchSampler) -> None:
-        self._fetched, self._batches, self._ahead = iter(loader), batches, loader.num_workers > 0
-        # With workers the pass has begun already, for they fetch ahead; else it begins with its first batch.
-        self._number = batches.live if self._ahead else None
+        with batches.turn:
+            self._fetched, self._batches, self._ahead = iter(loader), batches, loader.num_workers > 0
+            # With workers the pass has begun already, for they fetch ahead; else it begins with its first batch.
+            self._number = batches.live if self._ahead else None
 
     def __next__(self) -> tuple[Any, TensorDraw]:
-        if self._number is not None:  # before a batch is taken: with persistent workers it is the newer loop's
-            self._batches.check(self._number)
-        try:
-            batch = next(self._fetched)
-        except StopIteration:
-            self._batches.end()
-            raise
-        except BaseException:
-            self._batches.lose(self._taken())
-            raise
-        finally:
-            self._number = self._batches.live if self._number is None else self._number
-        return batch, self._batches.arrived(self._taken(), device_of(batch))
+        with self._batches.turn:
+            if self._number is not None:  # before a batch is taken: with persistent workers it is the newer loop's
+                self._batches.check(self._number)
+            try:
+                batch = next(self._fetched)
+            except StopIteration:
+                self._batches.end()
+                raise
+            except BaseException:
+                self._batches.lose(self._taken())
+                raise
+            finally:
+                self._number = self._batches.live if self._number is None else self._number
+            return batch, self._batches.arrived(self._taken(), device_of(batch))
 
     def _taken(self) -> int:
         """Give how many batches the loader has taken out of its queue, or fetched itself: come, or lost by an error.

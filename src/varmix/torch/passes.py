@@ -2,11 +2,41 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from threading import RLock
 
 from varmix.arrays import State, as_count
 from varmix.draw import Draw
 from varmix.states import CheckpointError, describe, read_count, read_flag, require
 from varmix.torch.flight import WAITING, Flight, ReceiptReader
+
+
+class Turn:
+    """Lets one thread at a time in, as often as it likes; another one gets an error instead of waiting.
+
+    Examples
+    --------
+    >>> turn = Turn()
+    >>> with turn, turn:
+    ...     pass
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError(
+                "Another thread is inside this loader: batches and their receipts can be kept together for one thread "
+                "at a time. Iterate in one thread and hand batches on by a queue, or build a loader for every thread."
+            )
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type["Turn"], tuple[()]]:
+        return Turn, ()  # a lock stays in its process
 
 
 class Passes:

@@ -1,14 +1,17 @@
 """TensorDraw: a receipt beside a batch of tensors."""
 
-import numpy as np
+from typing import NoReturn
+
 import torch
 
 from varmix.draw import Draw
-from varmix.torch.tensors import CPU
+from varmix.torch.tensors import CPU, as_weights
 
 
 class TensorDraw:
-    """The receipt of a batch, with what training needs of it as tensors.
+    """The receipt of a batch, with what training needs of it as tensors; it cannot be changed.
+
+    The tensor of weights is a copy, and yours to work on: feedback takes what was drawn from the receipt.
 
     Attributes
     ----------
@@ -23,6 +26,10 @@ class TensorDraw:
 
     __slots__ = ("part", "receipt", "weights")
 
+    part: Draw
+    receipt: Draw
+    weights: torch.Tensor
+
     def __init__(
         self,
         part: Draw,
@@ -31,14 +38,18 @@ class TensorDraw:
         receipt: Draw | None = None,
         scale: float = 1.0,
     ) -> None:
-        self.part = part
-        self.receipt = part if receipt is None else receipt
-        values = part.weights if scale == 1.0 else scale * part.weights
-        dtype = torch.get_default_dtype()
-        if dtype is torch.float32:  # NumPy takes less time for it
-            values = values.astype(np.float32)
-        weights = torch.from_numpy(values)
-        self.weights = weights if weights.dtype is dtype and device == CPU else weights.to(device, dtype)
+        _fill(self, part, part if receipt is None else receipt, as_weights(part.weights, device, scale))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "weights" and value is self.weights:
+            return  # what `draw.weights *= 2` ends with, after the tensor has changed
+        raise AttributeError(f"A receipt cannot be changed: {name} is as it was when drawn. Keep yours in a variable.")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"A receipt cannot be changed: {name} is as it was when drawn.")
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return _joined, (self.part, self.receipt, self.weights)
 
     @property
     def indices(self) -> torch.Tensor:
@@ -71,12 +82,23 @@ class TensorDraw:
         return (self.weights * losses).mean()
 
     def to(self, device: torch.device | str) -> "TensorDraw":
-        """Move the weights to a device, and give the receipt."""
-        self.weights = self.weights.to(device)
-        return self
+        """Return the receipt with its weights on another device; this one stays as it is."""
+        return _joined(self.part, self.receipt, self.weights.to(device, copy=True))
 
     def __len__(self) -> int:
         return len(self.part)
 
     def __repr__(self) -> str:
         return f"TensorDraw(serial={self.serial}, m={len(self)})"
+
+
+def _joined(part: Draw, receipt: Draw, weights: torch.Tensor) -> TensorDraw:
+    draw = TensorDraw.__new__(TensorDraw)
+    _fill(draw, part, receipt, weights)
+    return draw
+
+
+def _fill(draw: TensorDraw, part: Draw, receipt: Draw, weights: torch.Tensor) -> None:
+    object.__setattr__(draw, "part", part)
+    object.__setattr__(draw, "receipt", receipt)
+    object.__setattr__(draw, "weights", weights)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from varmix.arrays import FloatArray, State, as_floats
+from varmix.arrays import AnyArray, FloatArray, State, as_floats
 from varmix.states import CheckpointError, describe, require
 
 CPU = torch.device("cpu")
@@ -27,6 +27,17 @@ def as_doubles(values: Any, name: str = "values") -> FloatArray:  # noqa: ANN401
     if values.is_complex():
         raise TypeError(f"{name} must be real numbers, got a tensor of {values.dtype}.")
     return np.asarray(values.detach().to("cpu", torch.float64).numpy())
+
+
+def as_weights(values: FloatArray, device: torch.device | str = CPU, scale: float = 1.0) -> torch.Tensor:
+    """Return the weights of a receipt, scaled, as a new tensor of the default type."""
+    dtype = torch.get_default_dtype()
+    if dtype is torch.float32:  # NumPy takes less time for it
+        copied: AnyArray = (values if scale == 1.0 else scale * values).astype(np.float32)
+    else:
+        copied = scale * values  # a copy: the weights of a receipt are read-only, and tensors cannot be
+    weights = torch.from_numpy(copied)
+    return weights if weights.dtype is dtype and device == CPU else weights.to(device, dtype)
 
 
 def is_whole(tensor: torch.Tensor) -> bool:
