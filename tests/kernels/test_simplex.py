@@ -107,6 +107,10 @@ def test_projection_keeps_its_digits_far_from_the_simplex(size):
     np.testing.assert_allclose(project([0.0, -size, -size, 0.0], GAMMA), [0.5, 0.0, 0.0, 0.5], rtol=0, atol=1e-12)
 
 
+def test_projection_leaves_out_entries_whose_sum_overflows():
+    np.testing.assert_array_equal(project([-1.7e308, 0.9, -1.7e308, -np.inf, 0.1], GAMMA), [0.0, 0.9, 0.0, 0.0, 0.1])
+
+
 def test_projection_onto_a_simplex_of_another_size_sums_to_it():
     x = np.empty(3)
     project_simplex(np.array([0.5, 0.4, -1.0]), 0.3, x)

@@ -26,6 +26,8 @@ def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
     total = 0.0
     shift = -z
     for j in range(d):
+        if u[j] <= -z:  # no such entry is above zero, and sums of them may overflow
+            break
         total += u[j]
         candidate = (total - z) / (j + 1)
         if u[j] - candidate > 0.0:
