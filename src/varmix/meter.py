@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.arrays import FloatArray, State, as_count, as_floats, same
+from varmix.arrays import FloatArray, State, as_count, as_floats
 from varmix.draw import Draw
 from varmix.evidence import Evidence
 from varmix.kernels.cost import moments, tally
 from varmix.learners.cautious import DOUBT, KEEP
-from varmix.states import require, restored
+from varmix.states import CheckpointError, loading, read_array, read_count, read_number, require
 
 CONFIDENT = 1.959963984540054  # standard deviations on either side of a 95 % interval
 # Gains below which plain shuffling is the better choice, and from which it was never significantly better: measured for
@@ -19,6 +19,13 @@ CONFIDENT = 1.959963984540054  # standard deviations on either side of a 95 % in
 # shuffling gives for nothing.
 RESHUFFLED, REPLACED = (DOUBT, KEEP), (DOUBT, 3.5)
 QUIET = 0.1  # noise below which less of it hardly shows
+SHOWS = (
+    "Less noise shows only where noise limits progress and the step is as long as noise allows: a longer step may be "
+    "needed. It says nothing about held-out loss."
+)
+ROUNDING = 1e-6  # what the sums of a very long run may be off by, relative to their size
+LARGEST_WEIGHT = 1e120  # of a saved meter, and the largest density: squares of their sums are still finite
+UNDERFLOW = 1e-290  # below it squares lose their digits
 
 
 class Interval(NamedTuple):
@@ -75,12 +82,13 @@ class GainMeter:
 
     With r = 1 / density, whatever the reweighting, the mean of r l^2 over draws estimates the second moment that
     uniform sampling would have had, and the mean of r^2 l^2 the one that the mixture has.  Their ratio is the
-    **gain** G.  It is an upper estimate of the speed-up: for convex problems with reshuffled groups the excess loss
-    fell by about G, but where noise is not what limits progress a large gain changes nothing.
+    **gain** G, per draw.  It is no bound on anything else.  It shows in the loss only where noise limits progress and
+    the step is as long as noise allows: a longer step may be needed.  It says nothing about held-out loss.
 
-    For that, give each batch's weighted mean gradient as well.  The meter then estimates the **noise** of that mean,
-    `tr Cov(mean) / |gradient|^2` (`tr Cov / (b |gradient|^2)` for independent draws): successive means have the
-    gradient in common and nothing else, so their inner product estimates its square under any allocation.
+    To see whether noise limits progress, pass each batch's weighted mean gradient as well.  The meter then estimates
+    the **noise** of that mean, `tr Cov(mean) / |gradient|^2` (`tr Cov / (b |gradient|^2)` for independent draws):
+    successive means have the gradient in common and nothing else, so their inner product estimates its square under
+    any allocation.
 
     Receipts are the unit of the confidence interval (delta method for a ratio of sums), and each counts by its number
     of draws: where receipts hold several batches, and more of them later in a run, the gain is still that of all draws.
@@ -92,7 +100,7 @@ class GainMeter:
     Parameters
     ----------
     window
-        Forget over about so many receipts; None measures the whole run.
+        Forget over about so many receipts; None measures the whole run.  `covered` says how many count at present.
     reshuffled
         Whether the draws come from groups without replacement; the verdict asks more of draws with replacement.
     cautious
@@ -112,7 +120,8 @@ class GainMeter:
     """
 
     def __init__(self, window: int | None = None, *, reshuffled: bool = False, cautious: bool = False) -> None:
-        self._decay = 1.0 if window is None else 1.0 - 1.0 / as_count(window, "window", least=2)
+        self._window = None if window is None else as_count(window, "window", least=2)
+        self._decay = 1.0 if self._window is None else 1.0 - 1.0 / self._window
         self._doubt, self._keep = RESHUFFLED if reshuffled else REPLACED
         self._cautious = bool(cautious)
         self.batches = 0
@@ -175,15 +184,36 @@ class GainMeter:
     def gain(self) -> Interval:
         """Second moment of uniform sampling over that of the mixture: above one is better than uniform."""
         draws, _, _, a, b = self._sums.tolist()
-        if b == 0.0:
-            return Interval(1.0, 0.0, math.inf)
         squares, aa, ab, bb = self._squares.tolist()
+        if min(a, b, aa, bb) == 0.0:  # no loss yet, or none for so long that a window has forgotten it
+            return Interval(1.0, 0.0, math.inf)
         ratio, effective = a / b, draws**2 / squares  # receipts of one size that would say as much
         if effective <= 1.5:
             return Interval(ratio, 0.0, math.inf)
         variance = max(aa - 2 * ratio * ab + ratio**2 * bb, 0.0) * effective / (effective - 1)
         half = min(CONFIDENT * math.sqrt(variance) / a, 700.0)  # of log G, so that the interval stays positive
         return Interval(ratio, ratio * math.exp(-half), ratio * math.exp(half))
+
+    @property
+    def covered(self) -> float:
+        """How many receipts the gain and the noise are about: all of them, or with a window about so many.
+
+        Examples
+        --------
+        >>> meter = GainMeter(window=20)
+        >>> for _ in range(1000):
+        ...     meter.take(Moments(8, 1.0, 1.0, 1.0, 1.0, 1.0))
+        >>> meter.batches, round(meter.covered)
+        (1000, 20)
+        """
+        return self._covered(self.batches)
+
+    def _covered(self, batches: int) -> float:
+        return (
+            float(batches)
+            if self._window is None
+            else -self._window * math.expm1(batches * math.log1p(-1 / self._window))
+        )
 
     def lap(self) -> float:
         """Give the gain of the receipts since this was last called, one if there were none; the window says nothing.
@@ -209,56 +239,61 @@ class GainMeter:
     @property
     def noise(self) -> float | None:
         """Variance of the mean gradient over its squared norm; None without gradients, inf if all is noise."""
-        number, inner, square, _, _ = self._pairs
+        number, inner, square, _, _ = self._pairs.tolist()
         if number < 2:
             return None
-        return float(max(square - inner, 0.0) / inner) if inner > 0.0 else math.inf
+        return max(square - inner, 0.0) / inner if inner > 0.0 else math.inf
 
     @property
     def variance_gain(self) -> float | None:
         """Variance of independent uniform draws over that of the batch mean, when gradients were given."""
-        number, inner, square, uniform, size = self._pairs
+        number, inner, square, uniform, size = self._pairs.tolist()
         if number < 2:
             return None
         variance = square - inner
-        return float((uniform - max(inner, 0.0) / number * size) / variance) if variance > 0.0 else math.inf
+        return (uniform - max(inner, 0.0) / number * size) / variance if variance > 0.0 else math.inf
 
     def verdict(self) -> str:
-        """Say in one sentence what was measured, against what, and whether to keep adaptive sampling on."""
+        """Say what was measured, over how much and against what, and whether to keep adaptive sampling on."""
         gain = self.gain
         if gain.low == 0.0:
             return "Nothing to say yet: give the meter at least two receipts with a loss in them."
         return (
-            f"Over {self.draws:,} draws ({self.batches:,} receipts) the second moment of the estimate was "
-            f"{1 / gain.value:.3g} (95 % interval {1 / gain.high:.3g} to {1 / gain.low:.3g}) of what uniform sampling "
-            f"with replacement would have had, an upper estimate of a {gain.value:.3g}-fold speed-up: "
-            f"{self._advice(gain)}."
+            f"Over {self._span()} the second moment per draw was {1 / gain.value:.3g} (95 % interval "
+            f"{1 / gain.high:.3g} to {1 / gain.low:.3g}) of what uniform sampling with replacement would have had. "
+            f"{self._advice(gain)}"
         )
+
+    def _span(self) -> str:
+        if self._window is None:
+            return f"{self.draws:,} draws ({self.batches:,} receipts)"
+        return f"about the last {self.covered:,.0f} receipts (some {self._sums[0]:,.0f} of {self.draws:,} draws)"
 
     def _advice(self, gain: Interval) -> str:
         if self._cautious and gain.value < self._doubt:
-            gained = "that is not distinguishable from no gain" if gain.low <= 1.0 else "that is a small gain"
-            return f"{gained}, and a mixture is played only as far as it pays, so nothing has to be switched off"
+            gained = "That is not distinguishable from no gain" if gain.low <= 1.0 else "That is a small gain"
+            return f"{gained}, and a mixture is played only as far as it pays, so nothing has to be switched off."
         if gain.high < 1.0:
-            return "it costs more than it gives, switch it off"
+            return "It costs more than it gives: switch it off."
         if gain.low <= 1.0:
-            return "that is not distinguishable from no gain, use plain shuffling"
+            return "That is not distinguishable from no gain: use plain shuffling."
         if gain.value < self._doubt:
-            return "that is too little to beat plain shuffling, switch it off"
+            return "That is too little to beat plain shuffling: switch it off."
         if self.noise is not None and self.noise < QUIET:
             return (
-                f"but sampling noise is only {self.noise:.2g} of the squared gradient, where less of it hardly shows, "
-                f"so compare with plain shuffling before you keep it on"
+                f"But sampling noise is only {self.noise:.2g} of the squared gradient, where less of it hardly shows: "
+                f"compare with plain shuffling before you keep it on."
             )
         if gain.value < self._keep:
-            return "that may or may not beat plain shuffling, compare both before you keep it on"
-        return "keep it on"
+            return f"That may or may not beat plain shuffling: compare both before you keep it on. {SHOWS}"
+        return f"That is enough to keep it on. {SHOWS}"
 
     def summary(self) -> dict[str, float | str]:
         """Give everything as a flat dictionary, for loggers."""
         gain = self.gain
         numbers: dict[str, float | str] = {
             "batches": self.batches,
+            "covered": self.covered,
             "draws": self.draws,
             "gain": gain.value,
             "gain_low": gain.low,
@@ -283,20 +318,74 @@ class GainMeter:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Go on where a meter with the same window was saved, or refuse it and stay as before."""
-        before = self.state_dict()
-        require(state, set(before), "a GainMeter")
-        if not same(state["decay"], self._decay):
-            raise ValueError("The saved meter has another window: build the meter as it was when it was saved.")
-        numbers = {name: as_count(state[name], name, least=0) for name in ("batches", "draws")}
-        sizes = {name: float(state[name]) for name in ("largest_weight", "unit")}
-        arrays = {name: restored(state[name], before[name], name) for name in ("sums", "lap", "squares", "pairs")}
-        if not all(math.isfinite(size) and size >= 0.0 for size in sizes.values()):
-            raise ValueError(f"The saved meter has {sizes}, which must be finite and not negative: it is damaged.")
-        self.batches, self.draws = numbers["batches"], numbers["draws"]
-        self.largest_weight, self._unit = sizes["largest_weight"], sizes["unit"]
-        self._sums[:], self._lap[:], self._squares[:], self._pairs[:] = arrays.values()
+        """Go on where a meter with the same window was saved; raise `CheckpointError` and stay as before otherwise."""
+        require(state, set(self.state_dict()), "a GainMeter")
+        with loading("a GainMeter"):
+            if read_number(state, "decay", most=1.0) != self._decay:
+                raise CheckpointError(
+                    "The saved meter has another window: build the meter as it was when it was saved."
+                )
+            batches, draws = read_count(state, "batches"), read_count(state, "draws")
+            largest, unit = read_number(state, "largest_weight", most=LARGEST_WEIGHT), read_number(state, "unit")
+            sums = read_array(state, "sums", np.float64, (5,), least=0.0)
+            squares = read_array(state, "squares", np.float64, (4,), least=0.0)
+            lap = read_array(state, "lap", np.float64, (2,), least=0.0)
+            pairs = read_array(state, "pairs", np.float64, (5,))
+            _check_counts(batches, draws, largest, unit, (sums, squares, lap, pairs))
+            if batches:
+                self._check_sums(batches, draws, largest, sums, squares, lap)
+                _check_pairs(batches, pairs)
+        self.batches, self.draws, self.largest_weight, self._unit = batches, draws, largest, unit
+        self._sums[:], self._lap[:], self._squares[:], self._pairs[:] = sums, lap, squares, pairs
         self._previous = None
 
+    def _check_sums(
+        self, batches: int, draws: int, largest: float, sums: FloatArray, squares: FloatArray, lap: FloatArray
+    ) -> None:
+        """Check what holds of sums over receipts, whatever these were: second moments are at most one unit."""
+        m, r, rr, a, b = sums.tolist()
+        mm, aa, ab, bb = squares.tolist()
+        _demand(_below(m, draws) and _below(self._covered(batches), m), "draws that the receipts do not hold")
+        if self._window is None:
+            _demand(_below(draws, m), "draws that the receipts do not hold")
+        _demand(m / LARGEST_WEIGHT <= r and _below(r, m * largest), "weights that are too small or too large")
+        _demand(_below(r * r, m * rr) and _below(rr, largest * r), "weights that contradict each other")
+        _demand(_below(a, m) and _below(b, m), "second moments that are too large")
+        _demand(_below(b, largest * a) and _below(a, b * LARGEST_WEIGHT), "second moments that contradict each other")
+        rows = ((m, m, mm), (a, a, aa), (a, b, ab), (b, b, bb))
+        _demand(all(_below(square, x * y) for x, y, square in rows), "squares that are too large for their sums")
+        own = ((m, mm), (a, aa), (b, bb))
+        _demand(all(_below(x * x, batches * square) for x, square in own), "squares that are too small for their sums")
+        _demand(_below(ab * ab, aa * bb), "squares that contradict each other")
+        _demand(_below(lap.max(), draws) and _below(lap[1], largest * lap[0]), "a lap that is longer than the run")
+
     def __repr__(self) -> str:
-        return f"GainMeter(gain={self.gain}, batches={self.batches})"
+        window = "" if self._window is None else f", window={self._window}, covered={self.covered:.3g}"
+        return f"GainMeter(gain={self.gain}, batches={self.batches}{window})"
+
+
+def _check_counts(batches: int, draws: int, largest: float, unit: float, arrays: tuple[FloatArray, ...]) -> None:
+    """Check that nothing was measured before the first receipt, and no loss before there was a unit for it."""
+    sums, squares, lap, pairs = arrays
+    if batches:
+        _demand(draws >= batches and largest > 0.0, "receipts without draws")
+    else:
+        _demand(draws == largest == unit == 0 and not any(array.any() for array in arrays), "sums without receipts")
+    if unit == 0.0:
+        _demand(not any((*sums[3:], *squares[1:], *lap, *pairs)), "second moments without a unit")
+
+
+def _check_pairs(batches: int, pairs: FloatArray) -> None:
+    number, inner, squares, uniform, size = pairs.tolist()
+    fits = min(number, squares, uniform, size) >= 0.0 and _below(number, batches - 1) and _below(size, number)
+    _demand(fits and _below(uniform, size) and _below(abs(inner), squares), "mean gradients that contradict each other")
+
+
+def _below(x: float, y: float) -> bool:
+    """Whether x <= y, but for rounding and for numbers so small that their digits are lost."""
+    return x <= y * (1.0 + ROUNDING) + UNDERFLOW
+
+
+def _demand(holds: bool, fault: str) -> None:
+    if not holds:
+        raise CheckpointError(f"The saved state of a GainMeter is damaged: it has {fault}.")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import quadratic_program, random_metric, random_mixture
+from varmix.kernels import simplex
 from varmix.kernels.simplex import metric_step, project_restricted, project_simplex, projected_descent, settle
 
 GAMMA = 0.1
@@ -105,6 +106,10 @@ def test_projection_leaves_feasible_points_alone():
 def test_projection_keeps_its_digits_far_from_the_simplex(size):
     np.testing.assert_allclose(project([0.0, size, 0.0, 0.0], GAMMA), [0.0, 0.9, 0.0, 0.1], rtol=0, atol=1e-12)
     np.testing.assert_allclose(project([0.0, -size, -size, 0.0], GAMMA), [0.5, 0.0, 0.0, 0.5], rtol=0, atol=1e-12)
+
+
+def test_projection_leaves_out_entries_whose_sum_overflows():
+    np.testing.assert_array_equal(project([-1.7e308, 0.9, -1.7e308, -np.inf, 0.1], GAMMA), [0.0, 0.9, 0.0, 0.0, 0.1])
 
 
 def test_projection_onto_a_simplex_of_another_size_sums_to_it():
@@ -324,6 +329,91 @@ def test_metric_step_gives_its_start_back_where_nothing_can_be_decided(bad):
 def test_projections_end_whatever_they_are_fed(bad):
     for v in ([bad, 0.0, 0.5], [0.0, 0.5, bad], [bad, bad, bad], [bad]):
         assert project(v, GAMMA).shape == (len(v),)
+
+
+# The cap of pivots ---------------------------------------------------------------------------------------------------
+
+
+def hard_steps(rng, k):
+    """Give steps that reach most bounds, one after another: plain, badly scaled, nearly singular, of rank one."""
+    w = np.full(k, 1.0 / k)
+    g = rng.normal(size=k)
+    for decades in (0, 6):
+        d = rng.permutation(np.geomspace(10.0**-decades, 1.0, k))
+        for condition in (10.0, 1e4, 1e12):
+            yield w, 10.0 ** rng.integers(-3, 2) * g, random_metric(rng, k, condition) * d[:, None] * d
+    yield random_mixture(rng, k, GAMMA, on_bounds=True), g, random_metric(rng, k, 10.0)
+    yield w, g, np.outer(g, g)
+    yield w, 1e200 * g, 1e200 * random_metric(rng, k, 10.0)
+    yield w, g, np.zeros((k, k))
+    yield w, g, -random_metric(rng, k, 10.0)  # no metric at all
+
+
+def test_a_step_over_many_components_has_few_pivots():
+    """It took hundreds, each with a factor of its own: 21 seconds at k = 1,000, where 10,000 pivots were allowed."""
+    rng, k = np.random.default_rng(0), 500
+    w, A, x = np.full(k, 1.0 / k), rng.normal(size=(500, 500)), np.empty(k)
+    g, H = 0.1 * rng.normal(size=k), A @ A.T / k + 1e-3 * np.eye(k)
+    assert metric_step(w, g, H, 1e-3, x) < 150
+    assert_feasible(x, 1e-3)
+    gradient = g + H @ (x - w)
+    free = x[:-1] > 1e-9
+    assert 10 < free.sum() < 200  # most bounds are touched
+    level = gradient[:-1][free].mean()
+    np.testing.assert_allclose(gradient[:-1][free], level, rtol=0, atol=1e-6)
+    assert gradient[:-1].min() > level - 1e-6
+
+
+@pytest.mark.parametrize("k", [2, 3, 20, 60])
+@pytest.mark.parametrize("factors", [0, 1, 3, 10])
+def test_a_capped_step_is_feasible_and_no_worse_than_its_start(k, factors):
+    rng, lower = np.random.default_rng(k), bounds_of(k, 0.01)
+    for w, g, H in hard_steps(rng, k):
+        x = np.empty(k)
+        simplex.capped_step(w, g, H, lower, factors * float(k) ** 3, x)
+        settle(x, 0.01)
+        assert_feasible(x, 0.01)
+        assert objective(x, w, g, H) <= 1e-12 * (np.abs(g).max() + np.abs(H).max())
+
+
+@pytest.mark.parametrize("k", [20, 60])
+def test_a_capped_step_comes_close_to_the_best(k):
+    rng, lower, gaps = np.random.default_rng(k), bounds_of(k, 0.01), []
+    for w, g, H in list(hard_steps(rng, k))[:7]:
+        x, best = np.empty(k), np.empty(k)
+        few = simplex.capped_step(w, g, H, lower, 3.0 * k**3, x)
+        many = simplex.capped_step(w, g, H, lower, np.inf, best)
+        assert few <= many
+        least = objective(best, w, g, H)
+        gaps.append((objective(x, w, g, H) - least) / -least)
+        assert gaps[-1] < 0.2
+    assert np.median(gaps) < 1e-6
+
+
+def test_pivots_stop_when_their_budget_is_spent():
+    rng, k = np.random.default_rng(0), 60
+    w, g, H = next(hard_steps(rng, k))
+    g = 100.0 * g
+    lower, x = bounds_of(k, 0.01), np.empty(k)
+    whole = simplex.capped_step(w, g, H, lower, np.inf, x)
+    assert whole > 30
+    counts = [simplex.capped_step(w, g, H, lower, factors * float(k - 1) ** 3, x) for factors in (0, 1, 2, 5)]
+    assert counts[:3] == [0, 1, 2]
+    assert 5 <= counts[3] < 10  # later ones are smaller
+
+
+def test_the_nearest_point_in_a_scaled_metric_is_that_of_a_program():
+    rng = np.random.default_rng(0)
+    for k in (1, 2, 5, 30):
+        for size in (0.1, 1.0, 1e3):
+            v, scale, x = size * rng.normal(size=k), 10.0 ** rng.uniform(-3, 0, size=k), np.empty(k)
+            simplex._project_scaled(v, scale, 0.7, x)
+            assert x.min() >= 0.0
+            assert x.sum() == pytest.approx(0.7)
+            multipliers = scale * (v - x)
+            free = x > 1e-12
+            np.testing.assert_allclose(multipliers[free], multipliers[free][0], rtol=1e-6, atol=1e-9 * size)
+            assert (multipliers[~free] <= multipliers[free][0] + 1e-9 * size).all()
 
 
 # Projected descent --------------------------------------------------------------------------------------------------

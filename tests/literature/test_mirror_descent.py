@@ -86,3 +86,16 @@ def test_it_ends_below_uniform_and_norms_of_zero_change_nothing():
         draw = sampler.draw(16)
         sampler.update(draw, norms[draw.indices])
     assert np.mean(norms**2 / sampler.census().ratios[:, 0]) < 0.95 * np.mean(norms**2)
+
+
+@pytest.mark.parametrize("floor", [1e-100, 0.2, 1.0 - 1e-12])
+def test_the_largest_losses_come_to_an_end_at_any_floor(floor):
+    """A floor of 1e-300 was allowed, overflowed, and was projected for ever."""
+    sampler = literature.mirror_descent(7, floor=floor, step=1e280, rng=0)
+    for size in (1.0, 1e-100, 1e100, 1e-3):
+        draw = sampler.draw(3)
+        sampler.update(draw, np.full(3, size))
+        ratios = sampler.components.ratios(np.arange(7))[:, 0]
+        assert np.isfinite(ratios).all()
+        assert ratios.min() >= floor
+        assert ratios.mean() == pytest.approx(1.0)

@@ -1,5 +1,7 @@
 """Ghost norms are those of single examples, whatever the network, the weights and the reduction."""
 
+import math
+
 import pytest
 
 pytest.importorskip("torch")
@@ -147,6 +149,130 @@ def test_embeddings_of_single_ids_and_with_padding(padding):
     torch.testing.assert_close(told(model, x, y), looped(model, x, y), rtol=1e-4, atol=0.0)
     single = nn.Sequential(model[0], nn.Linear(3, 5))
     torch.testing.assert_close(told(single, x[:, 1], y), looped(single, x[:, 1], y), rtol=1e-4, atol=0.0)
+
+
+class InPlace(nn.Module):
+    """Calls a layer `uses` times, changing what some of the calls return in place, and then a last linear layer."""
+
+    def __init__(self, layer, change, uses, last):
+        super().__init__()
+        self.layer, self.change, self.uses, self.last = layer, change, uses, last
+
+    def forward(self, x):
+        for use in range(self.uses):
+            y = self.layer(x)
+            x = self.change(y, x) if use != 1 else y.tanh()
+        return self.last(x.flatten(1))
+
+
+def added(y, x):
+    y += x
+    return y
+
+
+def scaled_in_part(y, x):
+    y[:, ..., 1:3] *= 2.0
+    return y
+
+
+def changed_through_a_view(y, x):
+    y.view(len(y), -1).mul_(0.5).tanh_()
+    return y
+
+
+def used_before_and_after(y, x):
+    before = y.tanh()
+    y.mul_(3.0)
+    return before + y.sigmoid()
+
+
+def written_over(y, x):
+    kept = y[:, :1].clone()
+    y.zero_()
+    y[:, :1] = kept
+    return y
+
+
+CHANGES = [added, scaled_in_part, changed_through_a_view, used_before_and_after, written_over, nn.ReLU(inplace=True)]
+LAYERS = {
+    "linear": (lambda: nn.Linear(6, 6), (6,)),
+    "linear over a sequence": (lambda: nn.Linear(6, 6), (4, 6)),
+    "linear over a sequence of one": (lambda: nn.Linear(6, 6), (1, 6)),
+    "linear over a grid": (lambda: nn.Linear(6, 6), (2, 3, 6)),
+    "linear without bias": (lambda: nn.Linear(6, 6, bias=False), (4, 6)),
+    "conv1d": (lambda: nn.Conv1d(4, 4, 3, padding=1), (4, 6)),
+    "conv2d": (lambda: nn.Conv2d(2, 2, 3, padding=1), (2, 4, 4)),
+    "layer norm": (lambda: nn.LayerNorm(6), (4, 6)),
+    "rms norm": (lambda: nn.RMSNorm(6), (4, 6)),
+    "group norm": (lambda: nn.GroupNorm(2, 4), (4, 6)),
+}
+
+
+@pytest.mark.parametrize("uses", [1, 2, 3])
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: getattr(change, "__name__", "relu in place"))
+@pytest.mark.parametrize("name", LAYERS)
+def test_operations_in_place_after_a_layer_lose_nothing(name, change, uses):
+    """A `Linear` with bias returns a view for sequences; an operation in place on a view leaves its hooks behind."""
+    make, shape = LAYERS[name]
+    change = (lambda y, x, module=change: module(y)) if isinstance(change, nn.Module) else change
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = InPlace(make(), change, uses, nn.Linear(math.prod(shape), 5)).double()
+        x, y = torch.randn(4, *shape, dtype=torch.float64), torch.tensor([0, 1, 4, 2])
+    expected = norms.exact(model, functional.cross_entropy, x, y)
+    torch.testing.assert_close(told(model, x, y), expected, rtol=1e-10, atol=0.0)
+    torch.testing.assert_close(expected, looped(model, x, y), rtol=1e-10, atol=0.0)
+
+
+def test_chunks_of_one_output_changed_in_place_lose_nothing():
+    class Gated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.both, self.out = nn.Linear(6, 12), nn.Linear(6, 5)
+
+        def forward(self, x):
+            both = self.both(x)
+            values, gates = both[..., :6], both[..., 6:]
+            values += x
+            gates.sigmoid_()
+            again = self.both(values.tanh())
+            again[..., :6] *= gates
+            return self.out(again[..., :6].mean(1))
+
+    model, x, y = Gated().double(), torch.randn(4, 3, 6, dtype=torch.float64), torch.tensor([0, 1, 4, 2])
+    torch.testing.assert_close(told(model, x, y), looped(model, x, y), rtol=1e-10, atol=0.0)
+
+
+def test_embeddings_changed_in_place_lose_nothing():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.out = nn.Embedding(7, 6), nn.Linear(6, 5)
+
+        def forward(self, x):
+            first, second = self.words(x), self.words(x.flip(1))
+            first *= 3.0
+            second += first
+            return self.out(second.tanh().mean(1))
+
+    model, x, y = Scaled().double(), torch.randint(7, (4, 3)), torch.tensor([0, 1, 4, 2])
+    torch.testing.assert_close(told(model, x, y), looped(model, x, y).double(), rtol=1e-6, atol=0.0)
+
+
+def test_an_input_that_a_bias_alone_follows_may_be_overwritten():
+    class Residual(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.out = nn.Linear(6, 6), nn.Linear(6, 5)
+
+        def forward(self, x):
+            x = x.clone()
+            x += self.inner(x)
+            return self.out(x.mean(1))
+
+    model, x, y = Residual().double(), torch.randn(4, 3, 6, dtype=torch.float64), torch.tensor([0, 1, 4, 2])
+    model.inner.weight.requires_grad_(False)
+    torch.testing.assert_close(told(model, x, y), looped(model, x, y), rtol=1e-10, atol=0.0)
 
 
 def test_a_subclass_that_computes_the_same_is_known():

@@ -42,6 +42,10 @@ def hooks(model):
         (lambda: nn.BatchNorm1d(3, affine=False), "mixes the examples"),
         (lambda: nn.BatchNorm1d(3, track_running_stats=False).eval(), "mixes the examples"),
         (lambda: nn.BatchNorm1d(3).eval(), r"bias, weight of '1' \(BatchNorm1d\)"),
+        (
+            lambda: nn.InstanceNorm1d(3, track_running_stats=True),
+            r"'1' \(InstanceNorm1d\) keeps running statistics.*eval",
+        ),
         (lambda: nn.MultiheadAttention(4, 2), r"in_proj_bias, in_proj_weight of '1' \(MultiheadAttention\)"),
         (lambda: nn.LSTM(2, 2), r"'1' \(LSTM\)"),
         (Bare, r"scale of '1' \(Bare\).*requires_grad_\(False\).*norms.exact"),
@@ -74,6 +78,21 @@ def test_frozen_batch_normalisation_in_evaluation_mode_is_fine():
     with norms.ghost(model) as seen:
         losses(model, x, y).mean().backward()
     torch.testing.assert_close(seen.norms(), looped(model, x, y), rtol=1e-4, atol=0.0)
+
+
+@pytest.mark.parametrize("track", [False, True])
+def test_instance_normalisation_is_fine_unless_it_updates_running_statistics(track):
+    model = nn.Sequential(nn.Conv1d(3, 4, 3), nn.InstanceNorm1d(4, track_running_stats=track), nn.Flatten())
+    model.append(nn.Linear(12, 5)).double()
+    x, y = torch.randn(4, 3, 5, dtype=torch.float64), torch.tensor([0, 1, 4, 2])
+    model(x)
+    if track:
+        with pytest.raises(ValueError, match="track_running_stats=False"):
+            norms.exact(model, functional.cross_entropy, x, y)
+        model.eval()
+    with norms.ghost(model) as seen:
+        losses(model, x, y).mean().backward()
+    torch.testing.assert_close(seen.norms(), looped(model, x, y), rtol=1e-10, atol=0.0)
 
 
 def test_hooks_are_removed_also_after_an_exception():
@@ -172,6 +191,26 @@ def test_inputs_that_examples_share_are_refused():
 def test_inputs_without_a_dimension_for_examples_are_refused(model, shape):
     with norms.ghost(model), pytest.raises(ValueError, match=r"no such dimension. Add one"):
         model(torch.ones(shape))
+
+
+def test_an_input_that_was_overwritten_is_refused_where_autograd_kept_a_copy_of_its_own():
+    first, second = nn.Linear(4, 4), nn.Linear(4, 2)
+    copy = torch.autograd.graph.saved_tensors_hooks(torch.clone, lambda kept: kept)
+    with norms.ghost(nn.Sequential(first, second)) as seen, copy:
+        hidden = first(torch.ones(3, 4)).tanh()
+        given = second(hidden)
+        hidden.zero_()
+        given.sum().backward()
+    with pytest.raises(RuntimeError, match=r"input of '1' was changed in place.*norms.exact"):
+        seen.norms()
+
+
+def test_a_view_of_a_part_of_another_tensor_is_refused():
+    padded = nn.Linear(4, 2)
+    padded.forward = lambda x: functional.linear(functional.pad(x, (0, 0, 0, 3)), padded.weight, padded.bias)[:, :-3]
+    message = r"output of '0' is a view of a part of another tensor, \(2, 5, 2\) of .*clone"
+    with norms.ghost(nn.Sequential(padded)), pytest.raises(ValueError, match=message):
+        padded(torch.ones(2, 5, 4))
 
 
 def test_parameters_that_only_functions_use_are_refused():

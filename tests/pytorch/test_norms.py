@@ -56,9 +56,38 @@ def test_cross_entropy_of_classes_as_by_automatic_differentiation(positions):
 @pytest.mark.parametrize("positions", [(), (7,)])
 def test_cross_entropy_of_probabilities_as_by_automatic_differentiation(positions):
     logits, shares = normal(6, 5, *positions), normal(6, 5, *positions, seed=1).softmax(1)
-    shares[0] *= 0.5  # those of an example may stand for less than a whole label
     expected = slopes(lambda z: functional.cross_entropy(z, shares, reduction="none").reshape(6, -1).mean(1), logits)
     torch.testing.assert_close(norms.last_layer(logits, shares), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_smoothed_and_mixed_labels_are_probabilities_in_any_precision(dtype):
+    labels = functional.one_hot(torch.randint(1000, (6,), generator=generator()), 1000).to(dtype)
+    mixed = 0.7 * labels + 0.3 * labels.flip(0)
+    for shares in (labels, 0.9 * labels + 0.1 / 1000, mixed, 0.9 * mixed + 0.1 / 1000):
+        assert shares.dtype == dtype
+        given = norms.last_layer(normal(6, 1000), shares)
+        torch.testing.assert_close(given, norms.last_layer(normal(6, 1000), shares.float()), check_dtype=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("row", "total"),
+    [([1.0, 1.0, 0.0], "2"), ([0.0, 0.0, 0.0], "0"), ([0.5, 0.25, 0.0], "0.75"), ([math.nan] * 3, "nan")],
+)
+def test_several_labels_per_example_are_refused_by_cross_entropy_and_taken_by_binary(row, total, dtype):
+    logits, targets = normal(3, 3), torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.25, 0.75], row], dtype=dtype)
+    with pytest.raises(ValueError, match=rf"sum to one; those of row 2 sum to {total}\. .*pass loss='binary'"):
+        norms.last_layer(logits, targets)
+    assert norms.last_layer(logits, targets, loss="binary").shape == (3,)
+
+
+def test_probabilities_are_checked_at_every_position():
+    shares = normal(4, 3, 5, seed=1).softmax(1)
+    norms.last_layer(normal(4, 3, 5), shares)
+    shares[2, :, 3] *= 2
+    with pytest.raises(ValueError, match="those of row 2 sum to 2"):
+        norms.last_layer(normal(4, 3, 5), shares)
 
 
 def test_ignored_positions_do_not_count():

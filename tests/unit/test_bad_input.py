@@ -279,6 +279,11 @@ REFUSED = {
     "a bandit without rounds": (lambda: literature.bandit(3, rounds=0), ValueError, "rounds must be at least 1"),
     "a step and a horizon": (lambda: literature.mirror_descent(3, step=1.0, rounds=9), TypeError, "not both"),
     "a floor of one": (lambda: literature.mirror_descent(3, floor=1.0), ValueError, r"floor must lie in \(0, 1\)"),
+    "a floor of nothing": (
+        lambda: literature.mirror_descent(3, floor=1e-101),
+        ValueError,
+        "floor must be at least 1e-100",
+    ),
     "a negative step": (lambda: literature.mirror_descent(3, step=-1.0), ValueError, "above zero"),
     "pressure below one": (lambda: literature.batch_selection(3, pressure=0.9), ValueError, "at least 1, got 0.9"),
     "pressure in words": (lambda: literature.batch_selection(3, pressure="high"), TypeError, "a number"),

@@ -5,6 +5,7 @@ import pytest
 
 import varmix
 from varmix import Evidence, Fixed, GainMeter, Groups, Sampler, with_uniform
+from varmix.arrays import same
 from varmix.meter import Moments
 from varmix.reweight import Clip
 
@@ -115,17 +116,67 @@ def test_a_window_forgets():
         ([0.0, 0.1, 0.9], "may or may not beat plain shuffling"),
     ],
 )
-def test_the_verdict_is_one_honest_sentence(mixture, says):
+def test_the_verdict_says_what_was_measured_and_what_to_do(mixture, says):
     meter = _measure(_sampler(mixture), GainMeter(), 3000)
     verdict = meter.verdict()
-    assert says in verdict
-    assert f"{meter.draws:,} draws" in verdict
+    measured, advice = verdict.split(". ", 1)
+    assert f"{meter.draws:,} draws" in measured
+    assert f"the second moment per draw was {1 / meter.gain.value:.3g}" in measured
+    assert says in advice
     assert verdict.endswith(".")
-    assert ". " not in verdict
 
 
 def test_less_is_asked_of_reshuffled_groups():
     assert "keep it on" in _measure(_sampler([0.3, 0.6, 0.1]), GainMeter(reshuffled=True), 3000).verdict()
+
+
+def test_the_verdict_promises_no_speed():
+    """A ratio of second moments bounds nothing: it says where it shows, and that a longer step may be needed."""
+    for reshuffled, mixture in ((True, [0.3, 0.6, 0.1]), (False, [0.3, 0.6, 0.1])):
+        verdict = _measure(_sampler(mixture), GainMeter(reshuffled=reshuffled), 3000).verdict()
+        assert "only where noise limits progress and the step is as long as noise allows" in verdict
+        assert "a longer step may be needed" in verdict
+        assert "nothing about held-out loss" in verdict
+        assert "speed" not in verdict
+        assert "upper" not in verdict
+    assert "longer step" not in _measure(_sampler([0.7, 0.0, 0.3]), GainMeter(), 3000).verdict()
+
+
+def test_a_meter_with_a_window_says_how_much_of_the_run_it_is_about():
+    """Both once said "Over 51,200 draws", with other numbers."""
+    whole, windowed = GainMeter(), GainMeter(window=50)
+    for mixture in ([0.9, 0.0, 0.1], MIXTURES[0]):
+        sampler = _sampler(mixture)
+        for _ in range(400):
+            draw = sampler.draw(64)
+            for meter in (whole, windowed):
+                meter.update(draw, NORMS[draw.indices])
+    assert "Over 51,200 draws (800 receipts)" in whole.verdict()
+    assert "Over about the last 50 receipts (some 3,200 of 51,200 draws)" in windowed.verdict()
+    assert whole.covered == whole.summary()["covered"] == 800
+    assert windowed.covered == windowed.summary()["covered"] == pytest.approx(50, rel=1e-6)
+    assert "window=50" in repr(windowed)
+    assert "window" not in repr(whole)
+
+
+@pytest.mark.parametrize("window", [None, 2, 50, 2**60])
+def test_receipts_that_count_are_added_up_one_by_one(window):
+    meter, expected = GainMeter(window), 0.0
+    for _ in range(30):
+        meter.update(_sampler(MIXTURES[0]).draw(1), np.ones(1))
+        expected = expected * (1.0 if window is None else 1.0 - 1.0 / window) + 1.0
+        assert meter.covered == pytest.approx(expected, rel=1e-12)
+        assert meter.covered == pytest.approx(meter._sums[0], rel=1e-12)
+
+
+def test_a_window_without_any_loss_knows_nothing_in_the_end():
+    meter = _measure(_sampler(MIXTURES[0]), GainMeter(window=2), 20)
+    for _ in range(1200):
+        meter.update(_sampler(MIXTURES[0]).draw(2), np.zeros(2))
+        if meter.gain.low == 0.0:
+            break
+    assert meter.gain == (1.0, 0.0, math.inf)
+    assert "Nothing to say" in meter.verdict()
 
 
 def test_the_verdict_doubts_gains_where_noise_does_not_matter():
@@ -267,22 +318,102 @@ def test_the_pair_across_a_checkpoint_is_missing_from_the_noise():
     assert other.noise == meter.noise
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"decay": 0.9}, "another window"),
-        ({"unit": -1.0}, "damaged"),
-        ({"largest_weight": math.inf}, "damaged"),
-        ({"batches": -1}, "batches"),
-        ({"pairs": np.zeros(3)}, "pairs"),
-    ],
-)
-def test_a_saved_meter_that_does_not_fit_is_refused(change, words):
+BROKEN = [
+    ({"decay": 0.9}, "another window"),
+    ({"decay": math.nan}, "decay"),
+    ({"decay": "1"}, "decay"),
+    ({"unit": -1.0}, "unit"),
+    ({"unit": 0.0}, "without a unit"),
+    ({"unit": None}, "unit"),
+    ({"largest_weight": math.inf}, "largest_weight"),
+    ({"largest_weight": 1e200}, "largest_weight"),
+    ({"largest_weight": 0.0}, "without draws"),
+    ({"largest_weight": 0.01}, "weights that are too small or too large"),
+    ({"batches": -1}, "batches"),
+    ({"batches": 2.0}, "batches"),
+    ({"batches": True}, "batches"),
+    ({"batches": 10**40}, "batches"),
+    ({"batches": 0}, "without receipts"),
+    ({"batches": 1}, "too small|do not hold|mean gradients"),
+    ({"draws": 4}, "without draws"),
+    ({"draws": 2**64}, "draws"),
+    ({"pairs": np.zeros(3)}, "pairs"),
+    ({"pairs": [0.0] * 5}, "pairs"),
+    ({"pairs": np.array([4.0, 9.0, 1.0, 0.1, 0.1])}, "mean gradients"),
+    ({"pairs": np.array([4.0, 1.0, 2.0, 0.1, -0.1])}, "mean gradients"),
+    ({"pairs": np.array([40.0, 1.0, 2.0, 0.1, 0.1])}, "mean gradients"),
+    ({"sums": np.zeros(5)}, "do not hold"),
+    ({"sums": np.full(5, np.nan)}, "sums"),
+    ({"sums": np.ones(5, dtype=np.float32)}, "sums"),
+    ({"squares": np.zeros(4)}, "too small"),
+    ({"squares": np.full(4, 1e300)}, "too large"),
+    (
+        {"sums": np.array([40.0, 40.0, 60.0, 1.0, 1e-200]), "squares": np.array([320.0, 1.0, 1e-200, 1e-295])},
+        "second moments that contradict|do not hold",
+    ),
+    ({"lap": np.array([1.0, -1.0])}, "lap"),
+    ({"lap": np.array([0.0, 1.0])}, "lap"),
+    ({"lap": np.array([1e9, 1.0])}, "lap"),
+]
+
+
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize(("change", "words"), BROKEN)
+def test_a_saved_meter_that_does_not_fit_is_refused(change, words, window):
+    meter = _measure(_sampler(MIXTURES[0]), GainMeter(window), 5, gradient=[1.0, 2.0])
+    state = meter.state_dict()
+    with pytest.raises(varmix.CheckpointError, match=words):
+        meter.load_state_dict({**state, **change})
+    assert same(meter.state_dict(), state)
+
+
+def test_a_whole_run_holds_the_draws_that_it_says():
     meter = _measure(_sampler(MIXTURES[0]), GainMeter(), 5)
-    before = meter.summary()
-    with pytest.raises(ValueError, match=words):
-        meter.load_state_dict({**meter.state_dict(), **change})
-    assert meter.summary() == before
+    for draws in (39, 41, 2**60):
+        with pytest.raises(varmix.CheckpointError, match="do not hold"):
+            GainMeter().load_state_dict({**meter.state_dict(), "draws": draws})
+
+
+@pytest.mark.parametrize("name", ["sums", "squares"])
+@pytest.mark.parametrize("factor", [0.0, 0.3, 3.0])
+@pytest.mark.parametrize("window", [None, 3])
+def test_a_saved_sum_that_no_run_can_have_left_is_refused_or_harmless(name, factor, window):
+    meter = _measure(_sampler(MIXTURES[0]), GainMeter(window), 12, gradient=[1.0, 2.0])
+    state, refused = meter.state_dict(), 0
+    for i in range(len(state[name])):
+        broken = {**state, name: state[name].copy()}
+        broken[name][i] *= factor
+        other = GainMeter(window)
+        try:
+            other.load_state_dict(broken)
+        except varmix.CheckpointError:
+            refused += 1
+            assert same(other.state_dict(), GainMeter(window).state_dict())
+            continue
+        gain = other.gain
+        assert 0.0 <= gain.low <= gain.value <= gain.high
+        assert 0.0 < other.effective_sample_size <= 1.0 + 1e-6
+    assert refused >= 1
+
+
+@pytest.mark.parametrize("scale", [1e-110, 1.0, 1e100])
+@pytest.mark.parametrize("window", [None, 2, 20, 1000])
+def test_whatever_a_meter_has_seen_can_be_loaded(window, scale):
+    rng, meter = np.random.default_rng(0), GainMeter(window)
+    assert same(_loaded(meter).state_dict(), meter.state_dict())
+    for number in range(300):
+        draw = _sampler(rng.dirichlet(np.ones(3)) * 0.99 + [0, 0, 0.01], rng=rng.integers(99)).draw(rng.integers(1, 9))
+        norms = scale * rng.gamma(0.1, size=len(draw)) ** rng.choice([0.0, 1.0, 20.0]) * (number % 7 != 3)
+        meter.update(draw, np.minimum(norms, 1e115), gradient=rng.normal(size=2) if number % 3 else None)
+        if number % 50 == 10:
+            meter.lap()
+        assert same(_loaded(meter).state_dict(), meter.state_dict())
+
+
+def _loaded(meter):
+    other = GainMeter(meter._window)
+    other.load_state_dict(meter.state_dict())
+    return other
 
 
 def test_moments_may_come_from_several_processes():

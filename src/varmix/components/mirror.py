@@ -16,6 +16,7 @@ from varmix.uniforms import Uniforms
 
 LEAST, MOST = 1e-290, 1e290  # of weights and their sum, so that ratios of them neither overflow nor vanish
 LARGEST_GAIN = 1e280  # so that their sums stay finite
+LEAST_FLOOR = 1e-100  # so that ratios above the floor stay finite beside it
 PASSES = 10  # the horizon, where none is given
 
 
@@ -41,7 +42,7 @@ class MirrorDescent(Family):
     n
         Number of points.
     floor
-        The least ratio, n p_min.
+        The least ratio, n p_min, from 1e-100 on.
     rounds
         The horizon, in draws; ten passes unless told.
     step
@@ -68,6 +69,8 @@ class MirrorDescent(Family):
         self.space, self.k = Points(n), 1
         n = self.space.n
         self.floor = as_fraction(floor, "floor", one=False)
+        if self.floor < LEAST_FLOOR:
+            raise ValueError(f"floor must be at least {LEAST_FLOOR:g}, got {floor!r}: weights are up to 1 / floor.")
         horizon = as_count(PASSES * n if rounds is None else rounds, "rounds")
         self._relative = step is None  # to the largest squared norm
         rate = self.floor**2 * math.sqrt(2 * n * math.log(max(n, 2)) / horizon)

@@ -1,11 +1,19 @@
-"""The two ways in which varmix compiles: a kernel, and a part of kernels."""
+"""The two ways in which varmix compiles: a kernel, and a part of kernels.
 
+Machine code is kept on disk by Numba.  That must never be why a program does not start: where no folder can be written
+to, the disk is full or a file is damaged, varmix warns once and compiles in memory.
+"""
+
+import warnings
 from collections.abc import Callable
-from typing import Literal, TypeVar, cast
+from contextlib import suppress
+from typing import Any, Literal, TypeVar, cast
 
 import numba
 
 F = TypeVar("F", bound=Callable[..., object])
+
+_warned = False
 
 
 def kernel(function: F) -> F:
@@ -27,6 +35,57 @@ def part(function: F) -> F:
 
 def _compiled(function: F, inline: Literal["never", "always"] = "never") -> F:
     try:
-        return cast(F, numba.njit(cache=True, error_model="numpy", inline=inline)(function))
-    except RuntimeError:  # no folder can be written to: every process compiles for itself
+        dispatcher = numba.njit(cache=True, error_model="numpy", inline=inline)(function)
+    except RuntimeError as error:  # no folder can be written to: every process compiles for itself
+        _warn(error)
         return cast(F, numba.njit(error_model="numpy", inline=inline)(function))
+    if hasattr(dispatcher, "_cache"):  # not when Numba is told to compile nothing
+        dispatcher._cache = TolerantCache(dispatcher._cache)
+    return cast(F, dispatcher)
+
+
+class TolerantCache:
+    """Numba's cache of one function, which it asks when it compiles and not when it calls; no failure of it gets out.
+
+    An index that cannot be read is written anew, so that the next process finds its machine code again.
+    """
+
+    def __init__(self, cache: Any) -> None:  # noqa: ANN401
+        self._cache = cache
+
+    def load_overload(self, signature: object, target: object) -> object:
+        """Return the machine code for a signature, or None if there is none that can be read."""
+        try:
+            return self._cache.load_overload(signature, target)
+        except Exception as error:  # a damaged pickle can raise anything
+            _warn(error, self._cache.cache_path)
+            if not isinstance(error, OSError):
+                with suppress(Exception):
+                    self._cache.flush()
+            return None
+
+    def save_overload(self, signature: object, result: object) -> None:
+        """Keep machine code on disk, if that is possible."""
+        try:
+            self._cache.save_overload(signature, result)
+        except Exception as error:  # it reads the index, too
+            _warn(error, self._cache.cache_path)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._cache, name)
+
+
+def _warn(error: Exception, folder: str | None = None) -> None:
+    """Warn once in a process that machine code cannot be kept, or what was kept not read."""
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    where = "in any folder" if folder is None else f"in {folder}"
+    warnings.warn(
+        f"Numba's cache {where} cannot be used ({type(error).__name__}: {error}). varmix compiles in memory, which "
+        f"takes some seconds in every process. Free space, delete damaged files there, or set NUMBA_CACHE_DIR to a "
+        f"folder that can be written to.",
+        RuntimeWarning,
+        stacklevel=3,
+    )

@@ -32,7 +32,8 @@ def barrier_newton(
 ) -> tuple[float, float]:
     """Write the next mixture and tempered curvature; give the next sums of costs and of rounds.
 
-    `decay` multiplies the sums before each round: 1 when nothing is forgotten.
+    `decay` multiplies the sums before each round: 1 when nothing is forgotten.  Where the cost or the curvature is not
+    finite, neither is the sum of costs.
     """
     k = old.shape[0]
     work = np.empty((k + 3, k))  # one allocation: they cost as much as the arithmetic when k is small
@@ -47,6 +48,8 @@ def barrier_newton(
         part = 2.0 * root[i] * (gradient[i] / cost) if cost > 0.0 else 0.0
         for j in range(k):
             curvature[i, j] = decay * old_curvature[i, j] + part * (root[j] * gradient[j])
+        if not math.isfinite(curvature[i, i]):  # no other entry is larger than those of the diagonal
+            total = math.inf
     if cost > 0.0 and k > 1:
         # In units of the mean cost, so that the step sees the same numbers whatever the scale of the losses.
         unit = rounds / total

@@ -11,6 +11,12 @@ from varmix.kernels.linear import factor, solve
 
 # A factor of this quality has lost half of the digits of a double.
 ILL_CONDITIONED = 1e-8
+# A pivot factors the metric of the free coordinates, in about size^3 / 6 products.  The cubes of all pivots of a step
+# may add up to this, about two seconds, or to ten times k^3.  Up to k = 170 no step reaches that.
+MOST_WORK = 1e10
+LEAST_FACTORS = 10
+# Gradient steps that follow when the budget is spent before the minimum is found: k^2 products each.
+LAST_STEPS = 300
 
 
 @kernel
@@ -26,6 +32,8 @@ def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
     total = 0.0
     shift = -z
     for j in range(d):
+        if u[j] <= -z:  # no such entry is above zero, and sums of them may overflow
+            break
         total += u[j]
         candidate = (total - z) / (j + 1)
         if u[j] - candidate > 0.0:
@@ -81,20 +89,35 @@ def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray,
     free coordinates with the sum fixed, stops at the first bound on the way, and lets go of the bound with the
     most negative multiplier once a minimum is reached.  `w` must be feasible and `M` positive semi-definite.
     Where non-finite numbers leave nothing to decide, the answer is `w` and -1.
+
+    There may be as many pivots as bounds.  So the work is capped: what is left to do then is left to projected gradient
+    steps, and the answer is feasible and no worse than `w`, but not the best.
     """
+    k = w.shape[0]
+    return capped_step(w, g, M, lower, max(MOST_WORK, LEAST_FACTORS * float(k) ** 3), x)
+
+
+@kernel
+def capped_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, budget: float, x: FloatArray) -> int:
+    """Write the same as `bounded_step`, with pivots until the cubes of their sizes add up to `budget`."""
     x[:] = w
-    pivots = _active_set(w, g, M, lower, x)
+    pivots, ended = _active_set(w, g, M, lower, budget, x)
     total = 0.0
     for j in range(w.shape[0]):
         total += x[j]
     if not math.isfinite(total):
         x[:] = w
         return -1
+    if not ended:
+        _approach(w, g, M, lower, x)
     return pivots
 
 
 @kernel
-def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> int:
+def _active_set(
+    w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, budget: float, x: FloatArray
+) -> tuple[int, bool]:
+    """Pivot until a minimum is found or the budget is spent; count the pivots, and say which it was."""
     k = w.shape[0]
     # Few allocations: each costs as much as a row of arithmetic when k is small.
     marks = np.empty((2, k), dtype=np.int64)
@@ -109,23 +132,27 @@ def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, 
         force = max(force, abs(g[j]))
     released = -1
     limit: int = 20 + 10 * k
+    done = 0.0
     for iteration in range(limit):
         size, last = _split(free, M, index)
         if last < 0:  # the bounds leave one point
-            return iteration
+            return iteration, True
+        done += float(size) ** 3
+        if done > budget:
+            return iteration, False
         quality = factor(M, index, size, last, force, upper)
         step, blocking = _descend(x, gradient, lower, index, size, last, upper, descent)
         ill = quality < ILL_CONDITIONED
         if blocking < 0 and ill:
             _refine(w, g, M, x, lower, index, size, last, upper, descent)
         if blocking < 0 and size == k - 1:  # no bound touched: nothing to let go of
-            return iteration + 1
+            return iteration + 1, True
         level, scale = _gradient_at(w, g, M, x, free, ill, gradient)
         if blocking >= 0:
             x[blocking] = lower[blocking]
             free[blocking] = 0
             if blocking == released and step == 0.0:
-                return iteration  # the multiplier that released it was rounding
+                return iteration, True  # the multiplier that released it was rounding
             continue
         released = -1
         most_negative = -1e-15 * scale
@@ -134,9 +161,88 @@ def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, 
                 most_negative = gradient[j] - level
                 released = j
         if released < 0:
-            return iteration + 1
+            return iteration + 1, True
         free[released] = 1
-    return limit
+    return limit, False
+
+
+@kernel
+def _approach(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> None:
+    """Move `x` by projected gradient steps in the metric of M's diagonal, each as far as it leads down.
+
+    The lengths are those of Barzilai and Borwein.  `x` must be feasible; if it is worse than `w`, it starts there.
+    """
+    k = w.shape[0]
+    vectors = np.zeros((4, k))
+    gradient, moved, move, scale = vectors[0], vectors[1], vectors[2], vectors[3]
+    gradient[:] = g
+    _add_product(M, x - w, moved)
+    change = 0.0
+    largest = 0.0
+    for j in range(k):
+        change += (x[j] - w[j]) * (g[j] + 0.5 * moved[j])
+        largest = max(largest, M[j, j])
+    if change <= 0.0:
+        gradient += moved
+    else:  # also when it is not a number
+        x[:] = w
+    room = 0.0
+    for j in range(k):
+        room += x[j] - lower[j]
+        scale[j] = max(M[j, j] / largest, 1e-12) if largest > 0.0 else 1.0
+    length = 1.0 / largest if largest > 0.0 else 1.0
+    for _ in range(LAST_STEPS):
+        _project_scaled((x - lower) - length * gradient / scale, scale, room, move)
+        slope = 0.0
+        square = 0.0
+        for j in range(k):
+            move[j] -= x[j] - lower[j]
+            slope += move[j] * gradient[j]
+            square += move[j] * move[j] * scale[j]
+        moved[:] = 0.0
+        _add_product(M, move, moved)
+        curvature = 0.0
+        for j in range(k):
+            curvature += move[j] * moved[j]
+        if not (slope < 0.0 and math.isfinite(curvature)):
+            return
+        part = -slope / curvature if -slope < curvature else 1.0
+        for j in range(k):
+            x[j] = max(x[j] + part * move[j], lower[j])
+            gradient[j] += part * moved[j]
+        length = square / curvature if curvature > 0.0 else 2.0 * length
+
+
+@kernel
+def _project_scaled(v: FloatArray, scale: FloatArray, z: float, out: FloatArray) -> None:
+    """Write the nearest point to `v` of {x >= 0, sum x = z} in the metric diag(scale): max(v - shift / scale, 0)."""
+    weighted = v * scale
+    order = np.argsort(weighted)[::-1]
+    total = -z
+    weight = 0.0
+    shift = 0.0
+    for r in range(v.shape[0]):
+        j = order[r]
+        if weight > 0.0 and weighted[j] <= shift:
+            break
+        total += v[j]
+        weight += 1.0 / scale[j]
+        shift = total / weight
+    total = 0.0
+    for j in range(v.shape[0]):
+        out[j] = max(v[j] - shift / scale[j], 0.0)
+        total += out[j]
+    for j in range(v.shape[0]):  # rounding, where v is far away
+        out[j] *= z / total
+
+
+@kernel
+def _add_product(M: FloatArray, x: FloatArray, out: FloatArray) -> None:
+    """Add M x, of a symmetric M, row by row."""
+    for j in range(x.shape[0]):
+        if x[j] != 0.0:
+            for i in range(x.shape[0]):
+                out[i] += M[j, i] * x[j]
 
 
 @kernel

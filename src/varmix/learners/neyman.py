@@ -13,6 +13,7 @@ from varmix.learners.base import checked
 from varmix.states import CheckpointError
 
 NONE = np.empty(0, dtype=np.int64)
+LARGEST_SQUARE = 1e250  # what the largest norm of feedback comes to, with room for the smallest density
 LARGEST_SUM = 1e300
 
 
@@ -89,8 +90,11 @@ class Neyman:
         checked(self, gamma=as_fraction(self.gamma, "gamma"), window=as_count(self.window, "window", least=2))
         if self.prior is not None:
             prior = as_vector(self.prior, "prior", len(masses)).copy()
-            if not (np.isfinite(prior).all() and prior.min() >= 0.0):
-                raise ValueError(f"prior must be squared norms, finite and not negative, got {prior.min():.3g}.")
+            if not (prior.min() >= 0.0 and prior.max() <= LARGEST_SQUARE):
+                raise ValueError(
+                    f"prior must be squared norms, from 0 to {LARGEST_SQUARE:g}, got {prior.min():.3g} to "
+                    f"{prior.max():.3g}."
+                )
             object.__setattr__(self, "prior", prior)
         if self.parents is not None:
             labels = np.asarray(self.parents)

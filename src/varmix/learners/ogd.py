@@ -1,5 +1,6 @@
 """OGD: online gradient descent, the appendix's alternative."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -60,13 +61,23 @@ class OGD:
             raise CheckpointError(f"The saved length of the gradients is {state.length:.3g}: it cannot be negative.")
 
     def step(self, state: OGDState, evidence: Evidence) -> OGDState:
-        """Take one projected gradient step; a round without any loss changes nothing."""
+        """Take one projected gradient step; a round without any loss changes nothing.
+
+        However long a fixed step is, it ends in the simplex: far enough, all mass is on the steepest components.
+        """
         g = evidence.gradient(state.mixture)
         if not g.any():
             return state
         # By hypot, and kept as a root, so that losses of any size neither overflow nor vanish when squared.
-        length = float(np.hypot(state.length, np.hypot.reduce(g)))
-        move = DIAMETER * (g / length) if self.step_size is None else self.step_size * g
+        with np.errstate(all="ignore"):
+            length = float(np.hypot(state.length, np.hypot.reduce(g)))
+            # The sum is fixed, so only differences matter: from the steepest one they may be infinite, never undefined.
+            move = DIAMETER * (g / length) if self.step_size is None else self.step_size * (g - g.min())
+        if not math.isfinite(length):
+            raise ValueError(
+                f"The gradient of the cost is not finite at {state.mixture}: an atom that was drawn has next to no "
+                f"density there. Mix in the uniform law by varmix.with_uniform, or raise gamma = {self.gamma:g}."
+            )
         mixture = np.empty(len(g))
         project_restricted(state.mixture - move, self.gamma, mixture)
         settle(mixture, self.gamma)

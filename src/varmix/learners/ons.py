@@ -11,6 +11,8 @@ from varmix.learners.base import check_curvature, checked, even
 from varmix.simplex import RestrictedSimplex
 from varmix.states import CheckpointError
 
+LARGEST = 1e300  # entry of H, so that products with mixtures stay finite
+
 
 class ONSState(NamedTuple):
     """The mixture, H, its inverse (empty where the exact projection needs none) and the number of rounds."""
@@ -60,6 +62,10 @@ class ONS:
         checked(self, gamma=as_fraction(self.gamma, "gamma"), beta=as_positive(self.beta, "beta"))
         checked(self, eps=as_positive(self.eps, "eps"), steps=as_count(self.steps, "steps"))
         checked(self, refactor=as_count(self.refactor, "refactor"))
+        if not 1.0 / LARGEST <= self.eps <= LARGEST:
+            raise ValueError(
+                f"eps must lie in [{1.0 / LARGEST:g}, {LARGEST:g}], where H has an inverse, got {self.eps:g}."
+            )
         if self.projection not in ("exact", "pgd"):
             raise ValueError(f"projection must be 'exact' or 'pgd', got {self.projection!r}.")
 
@@ -84,20 +90,32 @@ class ONS:
         simplex = RestrictedSimplex(self.gamma)
         w = state.mixture
         g = evidence.gradient(w)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             H = state.hessian + np.outer(g, g)  # line 5
-        if not np.isfinite(H).all():
+        if not np.abs(H).max() <= LARGEST:  # also when it is not a number
             raise ValueError(
                 f"The losses are too large for ONS, whose H holds squared gradients: one of {np.abs(g).max():.3g} "
                 f"overflows. Divide the losses by their scale, or use BarrierNewton, which has none."
             )
         if self.projection == "exact":
             # Lines 6 and 7 as one program: (x - w')' H (x - w') with w' = w - H^-1 g / beta, without the inverse.
-            return ONSState(simplex.step(w, g / self.beta, H), H, state.inverse, state.rounds + 1)
+            with np.errstate(over="ignore"):
+                slope = self._finite(g / self.beta)
+            return ONSState(simplex.step(w, slope, H), H, state.inverse, state.rounds + 1)
         inverse = self._invert(state, g, H)
-        target = w - inverse @ g / self.beta  # line 6
-        mixture = simplex.pgd(w, H @ (w - target), H, self.steps)  # line 7
+        with np.errstate(over="ignore", invalid="ignore"):
+            target = w - inverse @ g / self.beta  # line 6
+            slope = self._finite(H @ (w - target))
+        mixture = simplex.pgd(w, slope, H, self.steps)  # line 7
         return ONSState(mixture, H, inverse, state.rounds + 1)
+
+    def _finite(self, slope: FloatArray) -> FloatArray:
+        if not np.isfinite(slope).all():
+            raise ValueError(
+                f"beta = {self.beta:g} is too small for these losses: a gradient over beta overflows. Raise beta, or "
+                f"use BarrierNewton, which needs no settings."
+            )
+        return slope
 
     def _invert(self, state: ONSState, g: FloatArray, H: FloatArray) -> FloatArray:
         updated = self._sherman_morrison(state.inverse, g)

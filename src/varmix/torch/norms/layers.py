@@ -99,6 +99,11 @@ def rules(module: nn.Module) -> Mapping[str, Rule]:
     return next(found, {})
 
 
+def needs_input(rule: Rule) -> bool:
+    """Whether a rule looks at the input: those of biases need the gradient of the output only."""
+    return rule not in (channels, trailing)
+
+
 def least_dimensions(module: nn.Module) -> int:
     """Give how many dimensions an input has at least when the first of them is the example."""
     if isinstance(module, nn.Embedding):

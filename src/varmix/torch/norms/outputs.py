@@ -45,10 +45,11 @@ def last_layer(
     logits
         What the model gives: (m, C) or (m, C, ...) for cross entropy, (m,) or (m, ...) for the other losses.
     targets
-        Classes (m, ...), or probabilities in the shape of the logits; for the other losses values in that shape.
+        Classes (m, ...), or probabilities in the shape of the logits, whose sum over classes is one; for the other
+        losses values in that shape.
     loss
-        `"cross_entropy"`; `"binary"`, that of single logits, as in `binary_cross_entropy_with_logits`; or `"squared"`,
-        `(z - y)^2`, as in `mse_loss`.
+        `"cross_entropy"`; `"binary"`, that of single logits, as in `binary_cross_entropy_with_logits`, also for several
+        labels per example; or `"squared"`, `(z - y)^2`, as in `mse_loss`.
     features
         The input (m, d) of a last layer that is linear, with a bias: its exact gradient norms `|dz| sqrt(|h|^2 + 1)`
         are given then.
@@ -73,6 +74,7 @@ def last_layer(
         y = targets.to(z.dtype)
         sizes = (1 - y) * z.sigmoid() - y * (-z).sigmoid()  # sigmoid(z) - y, which would cancel where it saturates
     elif targets.is_floating_point():
+        _check_probabilities(targets)
         sizes = _from_probabilities(z, single(targets))
     else:
         counted = (targets != ignore_index).reshape(len(z), -1)
@@ -102,6 +104,20 @@ def _lengths(features: torch.Tensor, logits: torch.Tensor, loss: str) -> torch.T
             f"for logits {tuple(logits.shape)}. For sequences use ghost on the last layer."
         )
     return (single(features).square().sum(1) + 1).sqrt()
+
+
+def _check_probabilities(targets: torch.Tensor) -> None:
+    """Raise `ValueError` if the probabilities of an example do not sum to one, up to rounding in half precision."""
+    off = (single(targets).sum(1) - 1).abs().reshape(len(targets), -1)
+    wrong = ~(off <= max(0.02, 8 * torch.finfo(targets.dtype).eps)).all(1)  # also where a sum is not a number
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0, 0])
+        total = single(targets[row]).sum(0).flatten()[int(off[row].nan_to_num(torch.inf).argmax())]
+        raise ValueError(
+            f"Floating-point targets of loss='cross_entropy' are class probabilities, which sum to one; those of row "
+            f"{row} sum to {total:.6g}. For several labels per example pass loss='binary'; for class numbers pass "
+            f"integers; otherwise divide each row by its sum."
+        )
 
 
 def _check_shapes(logits: torch.Tensor, targets: torch.Tensor, loss: str) -> None:

@@ -2,6 +2,7 @@
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.parameter import UninitializedParameter
 
 from varmix.torch.norms.layers import rules
@@ -14,6 +15,11 @@ def check_apart(model: nn.Module) -> None:
             raise ValueError(
                 f"{_title(name, module)} mixes the examples of a batch, so that none has a gradient of its own. Use "
                 f"GroupNorm instead, or set it to eval(), or use norms.last_layer, which needs outputs only."
+            )
+        if isinstance(module, _InstanceNorm) and module.training and module.running_mean is not None:
+            raise ValueError(
+                f"{_title(name, module)} keeps running statistics of whole batches, which the norms of single examples "
+                f"leave out. Build it with track_running_stats=False, or set it to eval(), or use norms.last_layer."
             )
 
 
