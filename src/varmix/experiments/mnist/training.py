@@ -71,7 +71,7 @@ class Training:
         """Compute the gradient of a batch's mean loss, and give the norms of its points."""
         said = self.network(X)
         self._optimiser.zero_grad()
-        (losses(said, y) * torch.from_numpy(weights).float()).mean().backward()
+        (losses(said, y) * torch.from_numpy(weights.astype(np.float32))).mean().backward()
         sizes = np.asarray(norms(said, y).double().numpy())
         if not np.isfinite(sizes).all():
             raise Diverged
