@@ -41,7 +41,9 @@ class RestrictedSimplex:
         """
         mixture, slope, metric = self._checked(w, g, H)
         best = np.empty(len(mixture))
-        kernels.metric_step(mixture, slope, metric, self.gamma, best)
+        if kernels.metric_step(mixture, slope, metric, self.gamma, best) <= kernels.CUT_SHORT:
+            kernels.approach(mixture, slope, metric, self.gamma * (np.arange(len(best)) == len(best) - 1), best)
+            kernels.settle(best, self.gamma)
         return best
 
     def pgd(self, w: ArrayLike, g: ArrayLike, H: ArrayLike, steps: int) -> FloatArray:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import quadratic_program, random_metric, random_mixture
+from varmix import RestrictedSimplex
 from varmix.kernels import simplex
 from varmix.kernels.simplex import metric_step, project_restricted, project_simplex, projected_descent, settle
 
@@ -354,7 +355,10 @@ def test_a_step_over_many_components_has_few_pivots():
     rng, k = np.random.default_rng(0), 500
     w, A, x = np.full(k, 1.0 / k), rng.normal(size=(500, 500)), np.empty(k)
     g, H = 0.1 * rng.normal(size=k), A @ A.T / k + 1e-3 * np.eye(k)
-    assert metric_step(w, g, H, 1e-3, x) < 150
+    assert 0 < simplex.CUT_SHORT - metric_step(w, g, H, 1e-3, x) < 150
+    assert_feasible(x, 1e-3)
+    assert objective(x, w, g, H) < 0.0
+    x = RestrictedSimplex(1e-3).step(w, g, H)  # goes on from there
     assert_feasible(x, 1e-3)
     gradient = g + H @ (x - w)
     free = x[:-1] > 1e-9
@@ -370,7 +374,7 @@ def test_a_capped_step_is_feasible_and_no_worse_than_its_start(k, factors):
     rng, lower = np.random.default_rng(k), bounds_of(k, 0.01)
     for w, g, H in hard_steps(rng, k):
         x = np.empty(k)
-        simplex.capped_step(w, g, H, lower, factors * float(k) ** 3, x)
+        simplex.bounded_step(w, g, H, lower, factors * float(k) ** 3, x)
         settle(x, 0.01)
         assert_feasible(x, 0.01)
         assert objective(x, w, g, H) <= 1e-12 * (np.abs(g).max() + np.abs(H).max())
@@ -381,9 +385,11 @@ def test_a_capped_step_comes_close_to_the_best(k):
     rng, lower, gaps = np.random.default_rng(k), bounds_of(k, 0.01), []
     for w, g, H in list(hard_steps(rng, k))[:7]:
         x, best = np.empty(k), np.empty(k)
-        few = simplex.capped_step(w, g, H, lower, 3.0 * k**3, x)
-        many = simplex.capped_step(w, g, H, lower, np.inf, best)
-        assert few <= many
+        few = simplex.bounded_step(w, g, H, lower, 3.0 * k**3, x)
+        if few <= simplex.CUT_SHORT:
+            simplex.approach(w, g, H, lower, x)
+        many = simplex.bounded_step(w, g, H, lower, np.inf, best)
+        assert abs(few - simplex.CUT_SHORT if few < 0 else few) <= many
         least = objective(best, w, g, H)
         gaps.append((objective(x, w, g, H) - least) / -least)
         assert gaps[-1] < 0.2
@@ -395,11 +401,22 @@ def test_pivots_stop_when_their_budget_is_spent():
     w, g, H = next(hard_steps(rng, k))
     g = 100.0 * g
     lower, x = bounds_of(k, 0.01), np.empty(k)
-    whole = simplex.capped_step(w, g, H, lower, np.inf, x)
+    whole = simplex.bounded_step(w, g, H, lower, np.inf, x)
     assert whole > 30
-    counts = [simplex.capped_step(w, g, H, lower, factors * float(k - 1) ** 3, x) for factors in (0, 1, 2, 5)]
-    assert counts[:3] == [0, 1, 2]
-    assert 5 <= counts[3] < 10  # later ones are smaller
+    counts = [simplex.bounded_step(w, g, H, lower, factors * float(k - 1) ** 3, x) for factors in (0, 1, 2, 5)]
+    assert counts[:3] == [simplex.CUT_SHORT, simplex.CUT_SHORT - 1, simplex.CUT_SHORT - 2]
+    assert 5 <= simplex.CUT_SHORT - counts[3] < 10  # later ones are smaller
+
+
+def test_what_goes_on_from_a_step_that_was_cut_short_never_leads_up():
+    rng, k = np.random.default_rng(1), 60
+    lower = bounds_of(k, 0.01)
+    for w, g, H in list(hard_steps(rng, k))[:7]:
+        x = np.empty(k)
+        simplex.bounded_step(w, g, H, lower, 0.0, x)
+        before = objective(x, w, g, H)
+        simplex.approach(w, g, H, lower, x)
+        assert objective(x, w, g, H) <= before + 1e-12 * (np.abs(g).max() + np.abs(H).max())
 
 
 def test_the_nearest_point_in_a_scaled_metric_is_that_of_a_program():

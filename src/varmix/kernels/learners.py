@@ -7,7 +7,7 @@ import numpy as np
 from varmix.arrays import FloatArray, IntArray
 from varmix.kernels.cost import value_and_gradient
 from varmix.kernels.jit import kernel
-from varmix.kernels.simplex import bounded_step, settle
+from varmix.kernels.simplex import LEAST_FACTORS, MOST_WORK, bounded_step, settle
 
 # In one round no weight above FLOOR / k loses more than this share: one huge loss would set others to zero, from where
 # the barrier lets them return only slowly.
@@ -63,7 +63,7 @@ def barrier_newton(
             for j in range(k):
                 metric[i, j] = part * curvature[i, j] * root[j]
         _add_barrier(root, eps, metric)
-        bounded_step(old, gradient, metric, lower, mixture)
+        bounded_step(old, gradient, metric, lower, max(MOST_WORK, LEAST_FACTORS * float(k) ** 3), mixture)
         settle(mixture, gamma)
     return total, rounds
 

@@ -17,6 +17,8 @@ MOST_WORK = 1e10
 LEAST_FACTORS = 10
 # Gradient steps that follow when the budget is spent before the minimum is found: k^2 products each.
 LAST_STEPS = 300
+# What a step that was cut short counts down from; -1 is that of a step where nothing could be decided.
+CUT_SHORT = -2
 
 
 @kernel
@@ -75,13 +77,13 @@ def metric_step(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: Fl
     """Write argmin <g, x> + 1/2 (x - w)' M (x - w) over the restricted simplex into `x`; count the pivots."""
     lower = np.zeros(w.shape[0])
     lower[-1] = gamma
-    pivots = bounded_step(w, g, M, lower, x)
+    pivots = bounded_step(w, g, M, lower, max(MOST_WORK, LEAST_FACTORS * float(w.shape[0]) ** 3), x)
     settle(x, gamma)
     return pivots
 
 
 @kernel
-def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> int:
+def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, budget: float, x: FloatArray) -> int:
     """Write argmin <g, x> + 1/2 (x - w)' M (x - w) subject to x >= lower and the sum of `w`; count the pivots.
 
     A primal active-set method, started at `w` with the bounds that `w` touches.  From one round to the next the
@@ -90,34 +92,24 @@ def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray,
     most negative multiplier once a minimum is reached.  `w` must be feasible and `M` positive semi-definite.
     Where non-finite numbers leave nothing to decide, the answer is `w` and -1.
 
-    There may be as many pivots as bounds.  So the work is capped: what is left to do then is left to projected gradient
-    steps, and the answer is feasible and no worse than `w`, but not the best.
+    There may be as many pivots as bounds.  So the work is capped: the cubes of the pivots' sizes may add up to `budget`.
+    A step that is cut short is feasible and no worse than `w`, since every pivot leads down, and its count is
+    `CUT_SHORT` minus the pivots: `approach` may go on from there.
     """
-    k = w.shape[0]
-    return capped_step(w, g, M, lower, max(MOST_WORK, LEAST_FACTORS * float(k) ** 3), x)
-
-
-@kernel
-def capped_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, budget: float, x: FloatArray) -> int:
-    """Write the same as `bounded_step`, with pivots until the cubes of their sizes add up to `budget`."""
     x[:] = w
-    pivots, ended = _active_set(w, g, M, lower, budget, x)
+    pivots = _active_set(w, g, M, lower, budget, x)
     total = 0.0
     for j in range(w.shape[0]):
         total += x[j]
     if not math.isfinite(total):
         x[:] = w
         return -1
-    if not ended:
-        _approach(w, g, M, lower, x)
     return pivots
 
 
 @kernel
-def _active_set(
-    w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, budget: float, x: FloatArray
-) -> tuple[int, bool]:
-    """Pivot until a minimum is found or the budget is spent; count the pivots, and say which it was."""
+def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, budget: float, x: FloatArray) -> int:
+    """Pivot until a minimum is found or the budget is spent; count the pivots, then from `CUT_SHORT` down."""
     k = w.shape[0]
     # Few allocations: each costs as much as a row of arithmetic when k is small.
     marks = np.empty((2, k), dtype=np.int64)
@@ -136,23 +128,23 @@ def _active_set(
     for iteration in range(limit):
         size, last = _split(free, M, index)
         if last < 0:  # the bounds leave one point
-            return iteration, True
+            return iteration
         done += float(size) ** 3
         if done > budget:
-            return iteration, False
+            return CUT_SHORT - iteration
         quality = factor(M, index, size, last, force, upper)
         step, blocking = _descend(x, gradient, lower, index, size, last, upper, descent)
         ill = quality < ILL_CONDITIONED
         if blocking < 0 and ill:
             _refine(w, g, M, x, lower, index, size, last, upper, descent)
         if blocking < 0 and size == k - 1:  # no bound touched: nothing to let go of
-            return iteration + 1, True
+            return iteration + 1
         level, scale = _gradient_at(w, g, M, x, free, ill, gradient)
         if blocking >= 0:
             x[blocking] = lower[blocking]
             free[blocking] = 0
             if blocking == released and step == 0.0:
-                return iteration, True  # the multiplier that released it was rounding
+                return iteration  # the multiplier that released it was rounding
             continue
         released = -1
         most_negative = -1e-15 * scale
@@ -161,46 +153,49 @@ def _active_set(
                 most_negative = gradient[j] - level
                 released = j
         if released < 0:
-            return iteration + 1, True
+            return iteration + 1
         free[released] = 1
-    return limit, False
+    return CUT_SHORT - limit
 
 
 @kernel
-def _approach(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> None:
+def approach(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> None:
     """Move `x` by projected gradient steps in the metric of M's diagonal, each as far as it leads down.
 
     The lengths are those of Barzilai and Borwein.  `x` must be feasible; if it is worse than `w`, it starts there.
+    For steps that were cut short; a kernel of its own, so that nothing else has to be compiled with it.
     """
     k = w.shape[0]
-    vectors = np.zeros((4, k))
-    gradient, moved, move, scale = vectors[0], vectors[1], vectors[2], vectors[3]
-    gradient[:] = g
-    _add_product(M, x - w, moved)
+    vectors = np.empty((5, k))
+    gradient, moved, move, scale, aim = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
+    for j in range(k):
+        move[j] = x[j] - w[j]
+    _write_product(M, move, moved)
     change = 0.0
     largest = 0.0
     for j in range(k):
-        change += (x[j] - w[j]) * (g[j] + 0.5 * moved[j])
+        change += move[j] * (g[j] + 0.5 * moved[j])
         largest = max(largest, M[j, j])
-    if change <= 0.0:
-        gradient += moved
-    else:  # also when it is not a number
-        x[:] = w
+    better = change <= 0.0  # not when it is not a number
     room = 0.0
     for j in range(k):
+        gradient[j] = g[j] + moved[j] if better else g[j]
+        if not better:
+            x[j] = w[j]
         room += x[j] - lower[j]
         scale[j] = max(M[j, j] / largest, 1e-12) if largest > 0.0 else 1.0
     length = 1.0 / largest if largest > 0.0 else 1.0
     for _ in range(LAST_STEPS):
-        _project_scaled((x - lower) - length * gradient / scale, scale, room, move)
+        for j in range(k):
+            aim[j] = (x[j] - lower[j]) - length * gradient[j] / scale[j]
+        _project_scaled(aim, scale, room, move)
         slope = 0.0
         square = 0.0
         for j in range(k):
             move[j] -= x[j] - lower[j]
             slope += move[j] * gradient[j]
             square += move[j] * move[j] * scale[j]
-        moved[:] = 0.0
-        _add_product(M, move, moved)
+        _write_product(M, move, moved)
         curvature = 0.0
         for j in range(k):
             curvature += move[j] * moved[j]
@@ -215,30 +210,43 @@ def _approach(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x:
 
 @kernel
 def _project_scaled(v: FloatArray, scale: FloatArray, z: float, out: FloatArray) -> None:
-    """Write the nearest point to `v` of {x >= 0, sum x = z} in the metric diag(scale): max(v - shift / scale, 0)."""
-    weighted = v * scale
-    order = np.argsort(weighted)[::-1]
-    total = -z
-    weight = 0.0
+    """Write the nearest point to `v` of {x >= 0, sum x = z} in the metric diag(scale): max(v - shift / scale, 0).
+
+    Entries that come out below zero are left out, and the shift is computed anew from the others, until none does.
+    """
+    k = v.shape[0]
+    for j in range(k):
+        out[j] = 1.0  # not left out
     shift = 0.0
-    for r in range(v.shape[0]):
-        j = order[r]
-        if weight > 0.0 and weighted[j] <= shift:
+    left = k + 1
+    for _ in range(k):
+        total = -z
+        weight = 0.0
+        count = 0
+        for j in range(k):
+            if out[j] > 0.0 and (left > k or v[j] - shift / scale[j] > 0.0):
+                total += v[j]
+                weight += 1.0 / scale[j]
+                count += 1
+            else:
+                out[j] = 0.0
+        if count == left or count == 0:
             break
-        total += v[j]
-        weight += 1.0 / scale[j]
+        left = count
         shift = total / weight
     total = 0.0
-    for j in range(v.shape[0]):
+    for j in range(k):
         out[j] = max(v[j] - shift / scale[j], 0.0)
         total += out[j]
-    for j in range(v.shape[0]):  # rounding, where v is far away
-        out[j] *= z / total
+    for j in range(k):  # rounding, where v is far away
+        out[j] = out[j] * (z / total) if total > 0.0 else z / k
 
 
 @kernel
-def _add_product(M: FloatArray, x: FloatArray, out: FloatArray) -> None:
-    """Add M x, of a symmetric M, row by row."""
+def _write_product(M: FloatArray, x: FloatArray, out: FloatArray) -> None:
+    """Write M x, of a symmetric M, row by row."""
+    for i in range(x.shape[0]):
+        out[i] = 0.0
     for j in range(x.shape[0]):
         if x[j] != 0.0:
             for i in range(x.shape[0]):
