@@ -92,9 +92,9 @@ def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray,
     most negative multiplier once a minimum is reached.  `w` must be feasible and `M` positive semi-definite.
     Where non-finite numbers leave nothing to decide, the answer is `w` and -1.
 
-    There may be as many pivots as bounds.  So the work is capped: the cubes of the pivots' sizes may add up to `budget`.
-    A step that is cut short is feasible and no worse than `w`, since every pivot leads down, and its count is
-    `CUT_SHORT` minus the pivots: `approach` may go on from there.
+    There may be as many pivots as bounds.  So the work is capped: the cubes of their sizes may add up to `budget`.  A
+    step that is cut short is feasible and no worse than `w`, since every pivot leads down, and its count is `CUT_SHORT`
+    minus the pivots: `approach` may go on from there.
     """
     x[:] = w
     pivots = _active_set(w, g, M, lower, budget, x)
