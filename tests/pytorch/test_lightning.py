@@ -163,10 +163,10 @@ def run_together(command, environment, tries=2):
     """
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
         try:
-            _, errors = run.communicate(timeout=150)
+            _, errors = run.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             os.killpg(run.pid, signal.SIGKILL)
-            errors = "It took more than 150 seconds."
+            errors = "It took more than 300 seconds."
     return (
         run_together(command, environment, tries - 1) if run.returncode < 0 and tries > 1 else (run.returncode, errors)
     )
