@@ -96,26 +96,37 @@ class Mutations:
             return apply(state, way, rng), str(way)
         if self._others and rng.random() < 0.5:
             return _grafted(state, self._others[rng.integers(len(self._others))], rng)
-        words = []
-        for _ in range(rng.integers(2, 5)):
-            ways = singles(state)
-            way = ways[rng.integers(len(ways))]
-            with suppress(ArithmeticError, LookupError, TypeError, ValueError):  # of what is damaged already
-                state = apply(state, way, rng)
-                words.append(str(way))
-        return state, "; ".join(words)
+        return _damaged_often(state, rng)
+
+
+def _damaged_often(state, rng):
+    words = []
+    for _ in range(rng.integers(2, 5)):
+        everywhere = list(places(state))
+        path, value = everywhere[rng.integers(len(everywhere))]
+        names = names_of(path, value)
+        way = Mutation(path, names[rng.integers(len(names))])
+        with suppress(ArithmeticError, LookupError, TypeError, ValueError):  # of what is damaged already
+            state = apply(state, way, rng)
+            words.append(str(way))
+    return state, "; ".join(words)
 
 
 def singles(state):
     """Return every single mutation of a state."""
-    found, everything = [], list(places(state))
+    everything = list(places(state))
     kinds = Counter(_kind(value) for _, value in everything)
+    found = []
     for path, value in everything:
-        names = [*damages(value), *(["missing"] if path else [])]
+        found += [Mutation(path, name) for name in names_of(path, value)]
         if _kind(value) is not None and kinds[_kind(value)] > 1:
-            names.append("swapped with a twin")
-        found += [Mutation(path, name) for name in names]
+            found.append(Mutation(path, "swapped with a twin"))
     return found
+
+
+def names_of(path, value):
+    """Return the names of what can happen to a value by itself."""
+    return [*damages(value), *(["missing"] if path else [])]
 
 
 def _kind(value):
@@ -168,7 +179,7 @@ def damages(value):
         return DICTIONARIES
     if isinstance(value, (list, tuple)):
         return SEQUENCES
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.size < 2**30:
         return ARRAYS[value.dtype.kind if value.dtype.kind in "biuf" and value.ndim else "?"]
     if is_dense(value):
         return _tensor_damages(value)

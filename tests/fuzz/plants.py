@@ -1,6 +1,7 @@
 """Plants: targets with known defects, which the harness must find."""
 
 import ctypes
+import time
 
 import numpy as np
 from numba import njit
@@ -89,7 +90,7 @@ class Slow(Sound):
 
     def load_state_dict(self, state):
         super().load_state_dict(state)
-        while self.rounds > 2**20:
+        while self.rounds == 2**31:
             pass
 
 
@@ -97,10 +98,8 @@ class Waiting(Sound):
     """Waits for ever, as whoever opens a pipe does."""
 
     def load_state_dict(self, state):
-        import time
-
         super().load_state_dict(state)
-        if self.rounds > 2**20:
+        if self.rounds == 2**31:
             time.sleep(10_000)
 
 
@@ -109,7 +108,7 @@ class Deadly(Sound):
 
     def load_state_dict(self, state):
         super().load_state_dict(state)
-        if self.scale < 0.01:
+        if self.rounds == 2**31:
             ctypes.string_at(0)
 
 

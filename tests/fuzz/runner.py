@@ -17,6 +17,7 @@ from fuzz.worker import Job
 
 ROOT = Path(__file__).parents[2]
 CHUNK = 1500  # cases of a process
+PATIENCE = 30.0  # seconds after which a case is stuck, whether it computes or waits
 
 
 @dataclass
@@ -50,11 +51,11 @@ def environment():
     }
 
 
-def run(jobs, seed):
+def run(jobs, seed, patience=PATIENCE):
     """Run jobs in one process, or, where cases kill it, in as many as it takes; yield cases and their verdicts."""
     jobs = list(jobs)
     while jobs:
-        events, code, errors = _started(jobs, seed)
+        events, code, errors = _started(jobs, seed, patience)
         running = None
         for event, *values in events:
             if event == "case":
@@ -67,29 +68,29 @@ def run(jobs, seed):
         if running is None or (code == 1 and "Timeout" not in errors):
             raise RuntimeError(f"The worker itself failed, at {running}:\n{errors}")
         kind, target, number, _ = running
-        yield f"{kind}/{target}/{number}", _death(running, code, errors, seed)
+        yield f"{kind}/{target}/{number}", _death(running, code, errors, seed, patience)
         place = next(i for i, job in enumerate(jobs) if (job.kind, job.target) == (kind, target))
         rest = [] if number == "undamaged" else [replace(jobs[place], first=number + 1)]
         jobs = [job for job in rest if job.first < job.last] + jobs[place + 1 :]
 
 
-def _started(jobs, seed):
+def _started(jobs, seed, patience):
     """Run a worker to its end; return what it wrote, its exit code, and the end of what it said."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        command = [sys.executable, "-m", "fuzz.worker", str(log), str(seed), *map(str, jobs)]
+        command = [sys.executable, "-m", "fuzz.worker", str(log), str(seed), str(patience), *map(str, jobs)]
         done = subprocess.run(command, env=environment(), cwd=folder, capture_output=True, text=True, check=False)
         lines = log.read_text().splitlines() if log.exists() else []
     return [json.loads(line) for line in lines], done.returncode, done.stderr[-4000:]
 
 
-def _death(running, code, errors, seed):
+def _death(running, code, errors, seed, patience):
     """Return the verdict of the case that was running when a worker died; run it alone to be sure."""
     kind, target, number, mutation = running
     outcome = f"killed by signal {-code}" if code < 0 else "stuck" if "Timeout" in errors else f"exit with {code}"
     if number == "undamaged":
         return Verdict(outcome, mutation, errors)
-    _, again, errors_again = _started([Job(kind, target, number, number + 1)], seed)
+    _, again, errors_again = _started([Job(kind, target, number, number + 1)], seed, patience)
     alone = "" if again != 0 else ", but not alone"
     frames = [line.strip() for line in (errors_again or errors).splitlines() if "varmix" in line]
     return Verdict(outcome + alone, mutation, "; ".join(frames[:3]))

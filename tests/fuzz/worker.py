@@ -1,6 +1,6 @@
 """The process that cases run in: with a limit of memory, kernels that check bounds, and warnings that are errors.
 
-    python -m fuzz.worker LOG SEED KIND/TARGET/FIRST/LAST ...
+    python -m fuzz.worker LOG SEED PATIENCE KIND/TARGET/FIRST/LAST ...
 
 A case is written to the log before it runs and after it, so that whoever reads it knows which one killed the process.
 """
@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOM = 1 << 30  # bytes of addresses beside those in use when everything is imported and compiled
-PATIENCE = 30.0  # seconds after which a case is stuck, whether it computes or waits
-COMPILING = 1200.0
+COMPILING = 1200.0  # seconds that the first case of a target may take
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Log:
 
 
 def main():
-    path, seed, *texts = sys.argv[1:]
+    path, seed, patience, *texts = sys.argv[1:]
     from fuzz.catalogue import targets  # the packages behind it may warn when they are imported
 
     log = Log(path)
@@ -58,11 +57,11 @@ def main():
     faulthandler.enable()
     warnings.simplefilter("error")
     for job, target in jobs.items():
-        run_job(job, target, int(seed), log)
+        run_job(job, target, int(seed), float(patience), log)
     log.write("end")
 
 
-def run_job(job, target, seed, log):
+def run_job(job, target, seed, patience, log):
     """Run the cases of a job: first one without damage, which compiles what is needed."""
     from fuzz.cases import Failure, Verdict, run_case, run_foreign, run_undamaged, told
     from fuzz.mutations import stream
@@ -89,7 +88,7 @@ def run_job(job, target, seed, log):
     for number in range(job.first, job.last):
         state, mutation = cases.case(number)
         log.write("case", job.kind, job.target, number, mutation)
-        faulthandler.dump_traceback_later(PATIENCE, exit=True)
+        faulthandler.dump_traceback_later(patience, exit=True)
         report(number, run_case(target, state, mutation, stream(seed, job.target, number)))
     faulthandler.cancel_dump_traceback_later()
 
