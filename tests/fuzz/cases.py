@@ -30,7 +30,7 @@ class Hang(BaseException):
     """A case took too long.  Not an Exception, so that nothing catches it on the way."""
 
 
-class Failure(Exception):
+class CaseError(Exception):
     def __init__(self, outcome, detail=""):
         super().__init__(outcome, detail)
         self.outcome, self.detail = outcome, detail
@@ -67,7 +67,7 @@ def _judged(target, state, mutation, rng):
     try:
         with time_limit(SECONDS):
             outcome = _loaded(target, thing, state, before, rng)
-    except Failure as failure:
+    except CaseError as failure:
         return Verdict(failure.outcome, mutation, failure.detail)
     except Hang:
         return Verdict("hang", mutation, f"more than {SECONDS} s of computing")
@@ -84,12 +84,12 @@ def run_foreign(target):
 
 
 def run_undamaged(target):
-    """Raise `Failure` unless the state as it was saved is accepted and works; this also compiles all kernels."""
+    """Raise `CaseError` unless the state as it was saved is accepted and works; this also compiles all kernels."""
     thing = target.build()
     state = copied(target.saved())
     outcome = _loaded(target, thing, state, frozen(target.snapshot(thing)), np.random.default_rng(0))
     if outcome != "accepted":
-        raise Failure("an undamaged state is refused")
+        raise CaseError("an undamaged state is refused")
 
 
 def _loaded(target, thing, state, before, rng):
@@ -100,9 +100,9 @@ def _loaded(target, thing, state, before, rng):
         _played(target, thing, rng, 2, "refused, and broken afterwards")
         return "refused"
     except Exception as error:
-        raise Failure(f"{type(error).__name__} while loading", told(error)) from error
+        raise CaseError(f"{type(error).__name__} while loading", told(error)) from error
     except SystemExit as error:
-        raise Failure("exit while loading", told(error)) from error
+        raise CaseError("exit while loading", told(error)) from error
     _check_own(target, thing, state)
     _played(target, thing, rng, target.batches, "accepted, and broken afterwards")
     return "accepted"
@@ -112,14 +112,14 @@ def _check_refusal(target, thing, error, before):
     cause = error
     while cause is not None:
         if isinstance(cause, MemoryError):
-            raise Failure("refused when memory ran out", told(cause))
+            raise CaseError("refused when memory ran out", told(cause))
         cause = cause.__cause__
     message = str(error)
     if not message.isprintable() or len(message) > LONGEST_MESSAGE:
-        raise Failure("refused with a message that cannot be printed in a line", ascii(message)[:300])
+        raise CaseError("refused with a message that cannot be printed in a line", ascii(message)[:300])
     difference = first_difference(before, frozen(target.snapshot(thing)))
     if difference:
-        raise Failure("refused, and changed", difference)
+        raise CaseError("refused, and changed", difference)
 
 
 def _check_own(target, thing, state):
@@ -127,12 +127,12 @@ def _check_own(target, thing, state):
     try:
         loaded = frozen(target.snapshot(thing))
     except Exception as error:
-        raise Failure("accepted, and cannot be saved", told(error)) from error
+        raise CaseError("accepted, and cannot be saved", told(error)) from error
     for _, value in places(state):
         scribble(value)
     difference = first_difference(loaded, frozen(target.snapshot(thing)))
     if difference:
-        raise Failure("accepted, and shares memory with the state", difference)
+        raise CaseError("accepted, and shares memory with the state", difference)
 
 
 def scribble(value):
@@ -147,7 +147,7 @@ def _played(target, thing, rng, batches, outcome):
     try:
         target.play(thing, rng, batches)
     except Exception as error:
-        raise Failure(outcome, told(error)) from error
+        raise CaseError(outcome, told(error)) from error
 
 
 def told(error):

@@ -22,7 +22,7 @@ from varmix import checkpoint, cli
 LONGEST_OUTPUT = 100_000
 
 
-class BadReport(Exception):
+class ReportError(Exception):
     """`varmix inspect` has printed what it must not, or ended with another code."""
 
 
@@ -184,7 +184,9 @@ DAMAGES = {
     "a state that is empty": _tree(lambda text, rng: "{}"),
     "a state that is no JSON": _tree(lambda text, rng: text[:-1]),
     "a state that is no text": _tree(lambda text, rng: ""),
-    "a mark where no array is": _tree(lambda text, rng: text.replace('"serial"', '"array": {"__array__": true}, "serial"')),
+    "a mark where no array is": _tree(
+        lambda text, rng: text.replace('"serial"', '"array": {"__array__": true}, "serial"')
+    ),
     "escapes in a name": _tree(lambda text, rng: text.replace('"class"', '"\\u001b]0;x\\u0007class"')),
     "escapes in all names": _tree(lambda text, rng: text.replace('"serial"', '"\\u001b[31m\\nserial"')),
     "a long name": _tree(lambda text, rng: text.replace('"serial"', f'"{"x" * 100_000}": 1, "serial"')),
@@ -249,14 +251,14 @@ def inspect(path):
             code = end.code or 0
     told, said = out.getvalue(), err.getvalue()
     if len(told) + len(said) > LONGEST_OUTPUT:
-        raise BadReport(f"varmix inspect printed {len(told) + len(said):,} characters")
+        raise ReportError(f"varmix inspect printed {len(told) + len(said):,} characters")
     for line in (told + said).split("\n"):
         if not line.isprintable():
-            raise BadReport(f"varmix inspect printed {ascii(line)[:200]}")
+            raise ReportError(f"varmix inspect printed {ascii(line)[:200]}")
     if code == 0 and (said or not told):
-        raise BadReport(f"varmix inspect ended well and said {ascii(said)[:200]}")
+        raise ReportError(f"varmix inspect ended well and said {ascii(said)[:200]}")
     if code != 0 and (code != 1 or told or said.count("\n") != 1):
-        raise BadReport(f"varmix inspect ended with {code}, and said {ascii(told + said)[:200]}")
+        raise ReportError(f"varmix inspect ended with {code}, and said {ascii(told + said)[:200]}")
 
 
 def file_targets():

@@ -57,10 +57,7 @@ def changed(state, path, value):
     if not path:
         return value
     key, rest = path[0], path[1:]
-    if isinstance(state, dict):
-        parts = dict(state)
-    else:
-        parts = dict(enumerate(state))
+    parts = dict(state) if isinstance(state, dict) else dict(enumerate(state))
     parts[key] = changed(parts[key], rest, value)
     if parts[key] is MISSING:
         del parts[key]
@@ -420,7 +417,9 @@ SHAPES = WRONG | {
     "shorter": lambda value, rng: value[:-1],
     "longer": lambda value, rng: np.concatenate([value, value[-1:]]),
     "three times": lambda value, rng: np.concatenate([value] * 3),
-    "a hundred thousand longer": lambda value, rng: np.concatenate([value, np.zeros((100_000, *value.shape[1:]), value.dtype)]),
+    "a hundred thousand longer": lambda value, rng: np.concatenate(
+        [value, np.zeros((100_000, *value.shape[1:]), value.dtype)]
+    ),
     "wider": _wider,
     "an axis more": lambda value, rng: value[None],
     "an axis more behind": lambda value, rng: value[..., None],
@@ -436,13 +435,26 @@ SHAPES = WRONG | {
     "a trillion entries": _expanded,
     "masked": lambda value, rng: np.ma.masked_array(value, np.arange(value.size).reshape(value.shape) % 2),
     "neighbours swapped": _swapped,
-    "all alike": lambda value, rng: np.full_like(value, value.reshape(-1)[0]) if value.size else np.ones(1, value.dtype),
+    "all alike": lambda value, rng: (
+        np.full_like(value, value.reshape(-1)[0]) if value.size else np.ones(1, value.dtype)
+    ),
     "zeros": lambda value, rng: np.zeros_like(value),
     "a byte flipped": _bytes_flipped(1),
     "bytes flipped": _bytes_flipped(16),
     **{
         f"{dtype}": _cast(dtype)
-        for dtype in ("float64", "float32", "float16", "int64", "int32", "int8", "uint8", "uint64", "bool", "complex128")
+        for dtype in (
+            "float64",
+            "float32",
+            "float16",
+            "int64",
+            "int32",
+            "int8",
+            "uint8",
+            "uint64",
+            "bool",
+            "complex128",
+        )
     },
     "objects": _cast(object),
     "texts": _cast("U8"),

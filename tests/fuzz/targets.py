@@ -9,34 +9,50 @@ from typing import Any
 import numpy as np
 
 import families
-from varmix import BarrierNewton, Cautious, Fixed, GainMeter, Replay, Sampler, Subsets, literature, uniform, vrm
-from varmix import Cumulative, Dense, Distances, Groups, KDpp, Uniform, with_uniform
+from fuzz.mutations import Mutations
+from varmix import (
+    BarrierNewton,
+    Cautious,
+    Cumulative,
+    Dense,
+    Distances,
+    Fixed,
+    GainMeter,
+    Groups,
+    KDpp,
+    Replay,
+    Sampler,
+    Subsets,
+    Uniform,
+    literature,
+    uniform,
+    vrm,
+    with_uniform,
+)
 from varmix.allocate import Shuffled, carried, independent, shared, stratified, systematic
 from varmix.components import Exponential, MirrorDescent, Ranks, Sources
 from varmix.rl import ReplayBuffer
 from varmix.rl.slots import SlotSampler
 from varmix.testing import all_atoms
 
-from fuzz.mutations import Mutations
-
 BATCHES, SIZE = 20, 6
 
 
-class Invalid(Exception):
+class InvalidError(Exception):
     """What was loaded gives something that no sampler may give."""
 
 
 def demand(condition, words):
     if not condition:
-        raise Invalid(words)
+        raise InvalidError(words)
 
 
 @dataclass(frozen=True)
 class Target:
     """A way to build an object that loads a state, always the same for a seed, and to use it afterwards.
 
-    `play(thing, rng, batches)` uses it and raises `Invalid` when anything is wrong; `prepare(thing)` brings it to where
-    its state is saved.  States of `foreign` objects must be refused, and parts of them are put into states to load.
+    `play(thing, rng, batches)` uses it and raises `InvalidError` when anything is wrong; `prepare(thing)` brings it to
+    where its state is saved.  States of `foreign` objects must be refused, and parts of them are put into states to load.
     """
 
     name: str
@@ -231,7 +247,9 @@ def play_meter(meter, rng, batches):
 
 def check_meter(meter):
     value, low, high = meter.gain
-    demand(np.isfinite(value) and value >= 0 and 0 <= low <= value * (1 + 1e-9) and value <= high * (1 + 1e-9), meter.gain)
+    demand(
+        np.isfinite(value) and value >= 0 and 0 <= low <= value * (1 + 1e-9) and value <= high * (1 + 1e-9), meter.gain
+    )
     demand(0 <= meter.effective_sample_size <= 1 + 1e-9, f"effective sample size {meter.effective_sample_size}")
     demand(meter.noise is None or meter.noise >= 0, f"noise {meter.noise}")
     demand(meter.variance_gain is None or not np.isnan(meter.variance_gain), f"variance gain {meter.variance_gain}")
@@ -392,5 +410,5 @@ def slot_targets():
         if not tickets:
             tickets.extend(outstanding)
 
-    foreign = lambda: make(0, settings=((0.01, 0.9),)), lambda: make(0, capacity=31)  # noqa: E731
+    foreign = lambda: make(0, settings=((0.01, 0.9),)), lambda: make(0, capacity=31)
     yield Target("slots", make, play_slots, prepare, foreign, weight=3)

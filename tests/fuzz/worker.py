@@ -63,7 +63,7 @@ def main():
 
 def run_job(job, target, seed, patience, log):
     """Run the cases of a job: first one without damage, which compiles what is needed."""
-    from fuzz.cases import Failure, Verdict, run_case, run_foreign, run_undamaged, told
+    from fuzz.cases import CaseError, Verdict, run_case, run_foreign, run_undamaged, told
     from fuzz.mutations import stream
 
     def report(number, verdict):
@@ -74,7 +74,7 @@ def run_job(job, target, seed, patience, log):
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     try:
         run_undamaged(target)
-    except Failure as failure:
+    except CaseError as failure:
         report("undamaged", Verdict(failure.outcome, "none", failure.detail))
         return
     except Exception as error:
