@@ -52,7 +52,7 @@ class Target:
     """A way to build an object that loads a state, always the same for a seed, and to use it afterwards.
 
     `play(thing, rng, batches)` uses it and raises `InvalidError` when anything is wrong; `prepare(thing)` brings it to
-    where its state is saved.  States of `foreign` objects must be refused, and parts of them are put into states to load.
+    where its state is saved.  States of `foreign` objects must be refused; parts of them are put into others.
     """
 
     name: str
