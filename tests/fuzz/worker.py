@@ -63,7 +63,7 @@ def main():
 
 def run_job(job, target, seed, patience, log):
     """Run the cases of a job: first one without damage, which compiles what is needed."""
-    from fuzz.cases import CaseError, Verdict, run_case, run_foreign, run_undamaged, told
+    from fuzz.cases import CaseError, Verdict, frozen, run_case, run_foreign, run_undamaged, told
     from fuzz.mutations import stream
 
     def report(number, verdict):
@@ -84,13 +84,15 @@ def run_job(job, target, seed, patience, log):
     if job.first == 0:
         for number, verdict in enumerate(run_foreign(target)):
             report(f"foreign {number}", verdict)
-    cases = target.cases(seed)
+    cases, undamaged = target.cases(seed), frozen(target.saved())
     for number in range(job.first, job.last):
         state, mutation = cases.case(number)
         log.write("case", job.kind, job.target, number, mutation)
         faulthandler.dump_traceback_later(patience, exit=True)
         report(number, run_case(target, state, mutation, stream(seed, job.target, number)))
     faulthandler.cancel_dump_traceback_later()
+    if frozen(target.saved()) != undamaged:
+        raise RuntimeError("A case has damaged the state that all others are made of.")
 
 
 def limit_memory():
