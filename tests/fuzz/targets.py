@@ -129,6 +129,8 @@ def play_sampler(sampler, rng, batches):
         if batch % 9 == 4:
             sampler.end_epoch()
     check_mixture(sampler.mixture)
+    generator = sampler.state_dict()["uniforms"]["generator"]
+    demand(generator["state"]["inc"] % 2 == 1, "a random generator with an even increment, whose numbers repeat soon")
 
 
 def prepare_sampler(sampler):
@@ -173,7 +175,7 @@ FOREIGN = {
     "cumulative, anchored": lambda: with_uniform(families.taught(Cumulative(N, gamma=0.25))),
     "exponential": lambda: families.taught(Exponential(N + 3)),
     "mirror descent": lambda: families.taught(MirrorDescent(N, step=0.03)),
-    "ranks": lambda: families.taught(Ranks(N, pressure=10.0, period=10)),
+    "ranks": lambda: families.taught(Ranks(N, period=11)),
     "replay": lambda: _other_replay(),
     "replay, growing": lambda: with_uniform(families.replayed(count=20, capacity=N + 5)),
     "sources": lambda: Sources(6),
