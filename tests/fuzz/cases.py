@@ -113,7 +113,7 @@ def _check_refusal(target, thing, error, before):
     while cause is not None:
         if isinstance(cause, MemoryError):
             raise CaseError("refused when memory ran out", told(cause))
-        cause = cause.__cause__
+        cause = cause.__cause__ or cause.__context__
     message = str(error)
     if not message.isprintable() or len(message) > LONGEST_MESSAGE:
         raise CaseError("refused with a message that cannot be printed in a line", ascii(message)[:300])

@@ -40,7 +40,8 @@ class Report:
 
 def environment():
     """Return the environment of workers: kernels check bounds, and are kept apart from those that do not."""
-    kernels = b"".join(path.read_bytes() for path in sorted((ROOT / "src/varmix/kernels").glob("*.py")))
+    files = sorted((ROOT / "src/varmix").rglob("*.py"))
+    kernels = b"".join(path.read_bytes() for path in files if "kernels" in str(path.relative_to(ROOT)))
     paths = [str(ROOT / "tests"), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
     return os.environ | {
         "NUMBA_BOUNDSCHECK": "1",

@@ -8,7 +8,6 @@ A case is written to the log before it runs and after it, so that whoever reads 
 import faulthandler
 import json
 import os
-import resource
 import sys
 import warnings
 from dataclasses import dataclass
@@ -71,7 +70,7 @@ def run_job(job, target, seed, patience, log):
 
     log.write("case", job.kind, job.target, "undamaged", "none")
     faulthandler.dump_traceback_later(COMPILING, exit=True)
-    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    limit_memory(None)
     try:
         run_undamaged(target)
     except CaseError as failure:
@@ -80,7 +79,7 @@ def run_job(job, target, seed, patience, log):
     except Exception as error:
         report("undamaged", Verdict("it cannot be built", "none", told(error)))
         return
-    limit_memory()
+    limit_memory(ROOM)
     if job.first == 0:
         for number, verdict in enumerate(run_foreign(target)):
             report(f"foreign {number}", verdict)
@@ -95,10 +94,14 @@ def run_job(job, target, seed, patience, log):
         raise RuntimeError("A case has damaged the state that all others are made of.")
 
 
-def limit_memory():
-    """Allow some more memory than is used now: what needs more for a state of a few kilobytes is wrong."""
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, resource.RLIM_INFINITY))
+def limit_memory(room):
+    """Allow so many bytes beside those in use: what needs more for a state of a few kilobytes is wrong."""
+    import resource  # not on Windows, where the tests are skipped
+
+    limit = resource.RLIM_INFINITY
+    if room is not None:
+        limit = room + int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
 
 
 if __name__ == "__main__":
