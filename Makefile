@@ -16,13 +16,19 @@ ifneq ($(wildcard ../shared/data),)
 export VARMIX_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: run test check bench docs format clean
+.PHONY: run test fuzz check bench docs format clean
 
 run: $(VENV)/.ready-run
 	$(BIN)/varmix reproduce --quick
 
 test: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -n auto
+
+# Damaged states of everything that loads one: `make fuzz N=20000 SEED=0`, or one case again, `make fuzz CASE='...'`.
+N ?= 20000
+SEED ?= 0
+fuzz: $(VENV)/.ready-test
+	PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(N) --seed $(SEED) $(if $(CASE),--case '$(CASE)')
 
 check: $(VENV)/.ready-check
 	$(BIN)/ruff format --check .
