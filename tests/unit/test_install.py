@@ -112,3 +112,18 @@ def test_all_that_imports_torch_is_tested_on_another_torch():
     pages = [f"docs/{page}" for page in runpy.run_path(str(ROOT / "docs" / "conftest.py"))["NEEDS"]]
     for part in [*modules, *pages]:
         assert any((ROOT / part).is_relative_to(folder) for folder in tested), part
+
+
+def test_no_page_or_message_installs_varmix_from_an_index():
+    this = name(Path(__file__).resolve())
+    for page, text in texts("src", "docs", "tests", "scripts", "benchmarks").items():
+        assert page == this or not re.search(r"varmix\\?\[\w", text), (
+            f"{page} asks an index for varmix, which is on none"
+        )
+
+
+def test_every_install_line_names_an_extra_that_there_is():
+    said = {page: re.findall(r"'\.\[([\w,]+)\]'", text) for page, text in texts("src", "docs").items()}
+    assert sum(map(len, said.values())) > 10
+    for page, extras in said.items():
+        assert {part for extra in extras for part in extra.split(",")} <= set(EXTRAS), page
