@@ -2,10 +2,12 @@
 #   make run     the experiments of the paper in small, with a report, in about three minutes
 #   make test    the whole test suite
 # Each sets up .venv on its first call and reuses it afterwards.
+#   make test-torch VERSION=2.7.0    the tests that import torch on that version, in .venv-torch-2.7.0
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MAKE_VENV = { $(PYTHON) -m venv $(1) || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(1); }; }
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Numba does not notice when a kernel calls another one that has changed, so the cache is keyed by all of them.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/varmix/kernels/*.py | cksum | cut -d' ' -f1)
@@ -16,7 +18,13 @@ ifneq ($(wildcard ../shared/data),)
 export VARMIX_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: run test fuzz check bench docs format clean
+# Tests, docstrings and pages that import torch: what `make test-torch` runs.
+TORCH_TESTS := tests/pytorch tests/rl tests/benchmarks tests/experiments/test_cartpole.py tests/experiments/test_kdpp.py \
+  tests/experiments/test_mnist.py src/varmix/torch src/varmix/rl src/varmix/benchmarks src/varmix/experiments/cartpole \
+  src/varmix/experiments/mnist docs/torch.md docs/torchrl.md docs/replay_agent.md docs/howto README.md
+TORCH_VENV := .venv-torch-$(VERSION)
+
+.PHONY: run test test-torch fuzz check bench docs format clean
 
 run: $(VENV)/.ready-run
 	$(BIN)/varmix reproduce --quick
@@ -29,6 +37,11 @@ N ?= 20000
 SEED ?= 0
 fuzz: $(VENV)/.ready-test
 	PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(N) --seed $(SEED) $(if $(CASE),--case '$(CASE)')
+
+# The same tests on another version of PyTorch, in an environment of its own.
+test-torch: $(if $(VERSION),$(TORCH_VENV)/.ready)
+	@test -n '$(VERSION)' || { echo 'Say which version of PyTorch to test: make test-torch VERSION=2.7.0'; exit 1; }
+	$(TORCH_VENV)/bin/python -m pytest -n auto $(TORCH_TESTS)
 
 check: $(VENV)/.ready-check
 	$(BIN)/ruff format --check .
@@ -51,16 +64,17 @@ format: $(VENV)/.ready-check
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .cache docs/_build docs/api/generated results .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-torch-* .cache docs/_build docs/api/generated results .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/.ready:
-	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(VENV); }
+	$(call MAKE_VENV,$(VENV))
 	@touch $@
 
-# Every command installs only what it needs; a stamp is renewed when the project's requirements change.  Python compiles
-# what is imported; compiling all that is installed would take more than half as long as installing it.
-$(VENV)/.ready-%: pyproject.toml | $(VENV)/.ready
-	$(PIP) install --no-compile --editable '.[$(EXTRAS)]'
+# Every command installs only what it needs; a stamp is renewed when the project's requirements, or the versions that we
+# test with, change.  Python compiles what is imported; compiling all that is installed would take more than half as long
+# as installing it.
+$(VENV)/.ready-%: pyproject.toml constraints.txt | $(VENV)/.ready
+	$(PIP) install --no-compile --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
 $(VENV)/.ready-run: EXTRAS := experiments,sklearn
@@ -68,3 +82,8 @@ $(VENV)/.ready-test: EXTRAS := test
 $(VENV)/.ready-check: EXTRAS := check,test
 $(VENV)/.ready-bench: EXTRAS := experiments,torch,bench,sklearn
 $(VENV)/.ready-docs: EXTRAS := docs,sklearn
+
+$(TORCH_VENV)/.ready: pyproject.toml
+	test -x $(@D)/bin/python || $(call MAKE_VENV,$(@D))
+	$(@D)/bin/python -m pip --disable-pip-version-check --quiet install --no-compile --editable '.[test]' 'torch==$(VERSION)'
+	@touch $@

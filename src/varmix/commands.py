@@ -15,11 +15,19 @@ def program() -> str:
 
 
 def install(extra: str) -> str:
-    """Give the command that adds an extra to this environment, from where varmix was installed."""
+    """Return the command that adds an extra to this environment, from the checkout that varmix was installed from.
+
+    varmix is on no index, so there is no name to install it by.  Where the checkout is not known, or is gone, the
+    command is one to type in another checkout, and says so.
+    """
     pip = "pip" if _found("pip") else f"{_shown(Path(sys.executable))} -m pip"
     folder, editable = _origin()
-    package = "varmix" if folder is None else _shown(folder)
-    return f"{pip} install {'--editable ' if editable else ''}'{package}[{extra}]'"
+    if folder is None or not (folder / "pyproject.toml").is_file():
+        return f"{pip} install '.[{extra}]' in a checkout of varmix"
+    shown = _shown(folder)
+    if not shown.startswith((".", os.sep)):
+        shown = os.path.join(".", shown)  # pip looks for a name without a separator on the index
+    return f"{pip} install {'--editable ' if editable else ''}'{shown}[{extra}]'"
 
 
 def _found(name: str) -> bool:

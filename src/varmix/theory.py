@@ -1,9 +1,10 @@
 """The settings of the paper's theorems, in units of f / n^2 (so that n appears nowhere).
 
 They are what the proofs need, not what works best: the theory's gamma is above one until T is about 4,000 (Theorem 1,
-k = 7) or 280,000 (Theorem 2, k = 100, c = 50), and is clipped here; the steps it prescribes are tiny.  `BarrierNewton`
-needs none of them.  `L` bounds the squared losses (Assumption 1): pass the largest squared norm you ever see, or feed
-norms divided by a bound on them.  `components.c` is c.  In print the theorems are numbered 4 and 5.
+k = 7) or 280,000 (Theorem 2, k = 100, c = 50), and is clipped here; the steps it prescribes are tiny.  `BarrierNewton`,
+the default, needs none of them, and is not the algorithm of the theorems: no bound is proven for it.  `L` bounds the
+squared losses (Assumption 1): pass the largest squared norm you ever see, or feed norms divided by a bound on them.
+`components.c` is c.  In print the theorems are numbered 4 and 5.
 """
 
 import math

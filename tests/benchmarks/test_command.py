@@ -80,7 +80,10 @@ def test_every_result_is_written_with_the_machine(capsys, tmp_path):
     assert [path.name for path in sorted((tmp_path / "results" / "benchmarks").iterdir())] == ["core.json", "sets.json"]
     lines = capsys.readouterr().out.splitlines()
     assert "  measured [all] of it" in lines  # as it is, without markup
-    assert "nobody is not installed, so nothing is compared with it: pip install 'varmix[bench]'" in lines
+    assert (
+        "nobody is not installed, so nothing is compared with it: pip install '.[bench]' in a checkout of varmix"
+        in lines
+    )
     assert lines[-1] == f"Written to {Path('results/benchmarks/sets.json')}"
 
 

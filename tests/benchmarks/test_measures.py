@@ -288,7 +288,8 @@ def test_the_machine_is_described_without_the_peers_that_are_missing(monkeypatch
 
 
 def test_a_missing_peer_says_how_to_get_it():
-    assert TORCH.absence == "torch is not installed, so nothing is compared with it: pip install 'varmix[torch]'"
+    command = "pip install '.[torch]' in a checkout of varmix"
+    assert TORCH.absence == f"torch is not installed, so nothing is compared with it: {command}"
 
 
 def test_titles_of_benchmarks_differ():

@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 import varmix
+from varmix.commands import install
 from varmix.estimators import auto, auto_labels
 from varmix.estimators.bins import merge_small, nested_bins
 
@@ -146,5 +147,5 @@ def test_without_scikit_learn_one_line_says_what_to_install():
         done = subprocess.run([sys.executable, "-c", code.format(use)], capture_output=True, text=True, check=False)
         assert done.stderr.strip().splitlines()[-1] == (
             "ModuleNotFoundError: varmix.estimators (and varmix.auto) need scikit-learn, which is missing. "
-            "Install it with: pip install 'varmix[sklearn]'"
+            f"Install varmix with its extra sklearn: {install('sklearn')}"
         )

@@ -71,7 +71,8 @@ def test_data_that_nobody_can_fetch_go_into_a_folder(nothing):
 
 
 def test_modules_come_before_data(nothing):
-    assert Entry("", ("no_such_module",), "rl", ("w8a",)).lacking == "needs no_such_module: pip install 'varmix[rl]'"
+    lacking = Entry("", ("no_such_module",), "rl", ("w8a",)).lacking
+    assert lacking == "needs no_such_module: pip install '.[rl]' in a checkout of varmix"
 
 
 def test_every_extra_exists_and_make_run_brings_it_unless_torch_is_in_it():

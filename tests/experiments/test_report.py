@@ -18,7 +18,7 @@ from varmix.experiments.report.markup import data, number
 
 NASTY = "</script><script>alert(1)</script> <b> & \"quoted\" 'x' <!--"
 FACTS = {"mode": "quick", "command": "`varmix reproduce --quick`", NASTY: NASTY}
-SKIPPED = ["kmeans: add scikit-learn with `pip install 'varmix[kmeans]'`.", NASTY]
+SKIPPED = ["kmeans: add scikit-learn with `pip install '.[kmeans]'`.", NASTY]
 RESULTS = {
     "Core": {
         "machine": {"cpu": "AMD EPYC", "cores": 2},
@@ -207,7 +207,7 @@ def test_findings_that_cannot_be_shown_are_refused_with_advice(monkeypatch):
     with pytest.raises(ValueError, match=r"arm 'a' has 1 values for 2 places .* nan where there is none"):
         evolutions.embed(Evolution("w", "W", "x", "y", [1, 2], {"a": [1]}), "plot")
     monkeypatch.setitem(sys.modules, "varmix.experiments.plots", None)
-    with pytest.raises(ImportError, match=r"pip install 'varmix\[experiments\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[experiments\]' in a checkout"):
         figures.embed(Picture("a", "b", "c", lambda: None), "a-")
 
 

@@ -149,14 +149,14 @@ def test_too_little_space_is_told(capsys, tmp_path, monkeypatch):
 def test_a_missing_extra_is_told_when_the_experiment_was_asked_for(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(catalogue.ENTRIES, "later", Entry("Needs much", ("no_such_module",), "rl"))
     line = told(capsys, "reproduce", "later", "--out", tmp_path)
-    assert line == "varmix: The experiment later needs no_such_module: pip install 'varmix[rl]'"
+    assert line == "varmix: The experiment later needs no_such_module: pip install '.[rl]' in a checkout of varmix"
 
 
 def test_a_missing_extra_is_only_named_when_all_were_asked_for(monkeypatch):
     monkeypatch.setitem(catalogue.ENTRIES, "later", Entry("Needs much", ("no_such_module",), "rl"))
     chosen, skipped = reproduce.choose(())
     assert "later" not in chosen
-    assert skipped[-1] == "later needs no_such_module: pip install 'varmix[rl]'"
+    assert skipped[-1] == "later needs no_such_module: pip install '.[rl]' in a checkout of varmix"
 
 
 @pytest.mark.parametrize("data", ["at hand", "none"])
@@ -445,7 +445,7 @@ def test_ctrl_c_before_anything_has_begun_ends_quietly(capsys, monkeypatch):
 
 def test_a_command_without_its_figures_is_told(monkeypatch):
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "matplotlib" else name)
-    with pytest.raises(SystemExit, match=r"needs an extra: pip install 'varmix\[experiments\]'"):
+    with pytest.raises(SystemExit, match=r"needs an extra: pip install '\.\[experiments\]' in a checkout"):
         cli.main()
 
 

@@ -190,11 +190,12 @@ def test_a_bar_goes_to_the_terminal_when_it_is_asked_for(capsys, step):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.usefixtures("active")
 def test_a_bar_without_rich_says_what_to_install(monkeypatch):
     for name in ("rich", "rich.console", "rich.progress"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(
-        ModuleNotFoundError, match=r"needs rich: pip install 'varmix\[experiments\]', or leave progress"
+        ModuleNotFoundError, match=r"pip install '\.\[experiments\]' in a checkout .* or leave progress"
     ):
         solve(sgd, linear(), progress=True)
     solve(sgd, linear())

@@ -1,4 +1,4 @@
-"""Commands that are told can be typed: in an environment that is active or not, from an index or from a folder."""
+"""Commands that are told can be typed: in an environment that is active or not, from a checkout here or elsewhere."""
 
 import json
 import shutil
@@ -36,26 +36,34 @@ def come_from(monkeypatch, said):
 @pytest.mark.parametrize(
     ("said", "package"),
     [
-        (None, "'varmix[rl]'"),
-        ({"url": "https://example.org/varmix.whl", "archive_info": {}}, "'varmix[rl]'"),
         ({"url": "file://{here}", "dir_info": {"editable": True}}, "--editable '.[rl]'"),
-        ({"url": "file://{here}/a%20b", "dir_info": {}}, "'a b[rl]'"),
-        ({"url": "file:///elsewhere", "dir_info": {}}, "'/elsewhere[rl]'"),
+        ({"url": "file://{here}/a%20b", "dir_info": {}}, "'./a b[rl]'"),
+        ({"url": "file://{elsewhere}", "dir_info": {}}, "'{elsewhere}[rl]'"),
+        (None, "'.[rl]' in a checkout of varmix"),
+        ({"url": "https://example.org/varmix.whl", "archive_info": {}}, "'.[rl]' in a checkout of varmix"),
+        ({"url": "file://{here}/deleted", "dir_info": {}}, "'.[rl]' in a checkout of varmix"),
     ],
 )
-def test_an_extra_comes_from_where_varmix_came_from(here, monkeypatch, said, package):
-    come_from(monkeypatch, said and {**said, "url": said["url"].replace("{here}", str(here))})
+def test_an_extra_comes_from_the_checkout_that_varmix_came_from(here, tmp_path_factory, monkeypatch, said, package):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    for folder in (here, here / "a b", elsewhere):
+        folder.mkdir(exist_ok=True)
+        (folder / "pyproject.toml").touch()
+    if said is not None:
+        said = {**said, "url": said["url"].format(here=here, elsewhere=elsewhere)}
+    package = package.format(elsewhere=elsewhere)
+    come_from(monkeypatch, said)
     assert commands.install("rl") == f".venv/bin/python -m pip install {package}"
     monkeypatch.setattr(shutil, "which", lambda name: str(here / ".venv" / "bin" / name))
     assert commands.install("rl") == f"pip install {package}"
 
 
-def test_without_an_installation_there_is_the_name(here, monkeypatch):
+def test_without_an_installation_the_command_is_one_for_a_checkout(here, monkeypatch):
     def missing(name):
         raise commands.PackageNotFoundError
 
     monkeypatch.setattr(commands, "distribution", missing)
-    assert commands.install("rl") == ".venv/bin/python -m pip install 'varmix[rl]'"
+    assert commands.install("rl") == ".venv/bin/python -m pip install '.[rl]' in a checkout of varmix"
 
 
 def test_the_program_is_told_by_its_path_where_the_shell_would_not_find_it(here, monkeypatch):

@@ -29,9 +29,11 @@ class Groups(Family):
     `pi_j = (1 - smoothing) w_j + W_j (w_u + smoothing (1 - w_u))`, and the density of a point is `pi_j / W_j`.
 
     With `replacement=False` every group is visited in a shuffled order and reshuffled when it runs out: the reshuffled
-    mixture, to be used with carried allocation (`varmix.vrm` chooses it) or shuffled.  Like plain reshuffling it is
-    unbiased over a pass.  Carried slots are not so draw by draw: a batch may hold up to two points of a group too many
-    or too few, made up for in the next.
+    mixture, to be used with carried allocation (`varmix.vrm` chooses it) or shuffled.  With a fixed mixture it is
+    unbiased over an epoch, as plain reshuffling is.  Carried slots are not so draw by draw: a batch may hold up to two
+    points of a group too many or too few, made up for in the next.  While the mixture moves an epoch is not
+    exact either: on small data a point whose norm moves the mixture is weighted too much in that epoch
+    (docs/quickstart.md, "What the weights promise").
 
     With `refresh="cross"` every group is cut into three sub-groups (fewer where it has fewer points), and these are the
     components: half of the points, then three eighths, then one eighth.  `end_epoch` cuts anew, by the norms last seen

@@ -7,9 +7,11 @@ family = varmix.auto(X, y)
 try:
     import sklearn as _sklearn  # noqa: F401 - only to say it once if it is missing
 except ImportError:
+    from varmix.commands import install as _install
+
     raise ModuleNotFoundError(
-        "varmix.estimators (and varmix.auto) need scikit-learn, which is missing. "
-        "Install it with: pip install 'varmix[sklearn]'"
+        f"varmix.estimators (and varmix.auto) need scikit-learn, which is missing. "
+        f"Install varmix with its extra sklearn: {_install('sklearn')}"
     ) from None
 
 from varmix.estimators.auto import auto, auto_labels

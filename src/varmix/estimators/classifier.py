@@ -23,7 +23,14 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     """Linear support vector machine or logistic regression by SGD, with batches from the reshuffled mixture.
 
     It minimises `mean(sample_weight * loss) + alpha/2 |coef|^2`, one class against the rest where there are more than
-    two.  Parameters are named as those of scikit-learn's `SGDClassifier`; `docs/estimators.md` lists what differs.
+    two.  Names are those of scikit-learn's `SGDClassifier`, but it has no other penalty and fewer losses and rates:
+
+    * Missing parameters: `penalty`, `l1_ratio`, `shuffle`, `epsilon`, `n_jobs`, `early_stopping`,
+      `validation_fraction`, `class_weight`, `average`.
+    * Missing arguments of fit: `coef_init`, `intercept_init`.
+    * Missing methods: `densify`, `sparsify`.
+    * Other defaults: `max_iter`, `tol`, `learning_rate`, `eta0`.
+    * New parameters: `batch_size`, `sampling`, `components`, `refresh`, `fallback`.
 
     Parameters
     ----------

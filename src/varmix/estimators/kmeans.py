@@ -27,7 +27,11 @@ PRECISIONS = (np.float64, np.float32)
 class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Minibatch k-means whose batches a mixture draws: far points more often, with weights that make up for it.
 
-    Parameters and attributes are those of `MiniBatchKMeans`, where they have the same names.
+    Names are those of `MiniBatchKMeans`:
+
+    * Missing parameters: `compute_labels`.
+    * Other defaults: `reassignment_ratio`.
+    * New parameters: `max_steps`, `components`, `allocate`, `gamma`, `learner`.
 
     Parameters
     ----------

@@ -15,7 +15,14 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
     """Linear least squares by SGD, with batches from the reshuffled mixture.
 
     It minimises `mean(sample_weight * (y - x.coef - intercept)^2) / 2 + alpha/2 |coef|^2`, as `SGDRegressor` does.
-    Parameters and attributes are those of `MixtureSGDClassifier`, except those of classes.
+    Attributes are those of `MixtureSGDClassifier`, except those of classes.  Beside `SGDRegressor`:
+
+    * Missing parameters: `penalty`, `l1_ratio`, `shuffle`, `epsilon`, `early_stopping`, `validation_fraction`,
+      `average`.
+    * Missing arguments of fit: `coef_init`, `intercept_init`.
+    * Missing methods: `densify`, `sparsify`.
+    * Other defaults: `max_iter`, `tol`, `learning_rate`, `eta0`.
+    * New parameters: `batch_size`, `sampling`, `components`, `refresh`, `fallback`.
 
     Parameters
     ----------

@@ -16,6 +16,7 @@ import numpy as np
 
 from varmix.arrays import IntArray, State
 from varmix.checkpoint import load, save
+from varmix.commands import install
 from varmix.components.replay import SETTINGS, Replay
 from varmix.learners import Learner
 from varmix.presets import vrm
@@ -34,7 +35,8 @@ try:
     from varmix.torch.tensors import as_arrays, as_doubles, as_numpy, as_tensors
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
-        "varmix.rl.torchrl needs torch and torchrl, which are missing. Install them with: pip install 'varmix[torchrl]'"
+        f"varmix.rl.torchrl needs torch and torchrl, which are missing. "
+        f"Install varmix with its extra torchrl: {install('torchrl')}"
     ) from None
 
 RECEIPT, WEIGHT = "receipt", "priority_weight"

@@ -4,6 +4,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
 
+from varmix.commands import install
+
 
 class Progress(AbstractContextManager["Progress"]):
     """A bar over `total` epochs; without `show` it does nothing.  It is drawn by rich, which is needed only then."""
@@ -16,7 +18,7 @@ class Progress(AbstractContextManager["Progress"]):
                 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
             except ImportError:
                 raise ModuleNotFoundError(
-                    "A progress bar needs rich: pip install 'varmix[experiments]', or leave progress=False."
+                    f"A progress bar needs rich: {install('experiments')}, or leave progress=False."
                 ) from None
             columns = (BarColumn(), TextColumn("epoch {task.completed:.0f}/{task.total:.0f} {task.description}"))
             self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))

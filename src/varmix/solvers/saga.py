@@ -22,13 +22,14 @@ REFRESH = 16  # epochs after which the mean of the table is added up anew: until
 def saga(problem: Problem, sampler: Sampler, *, start: ArrayLike | None = None, **options: Unpack[Options]) -> Result:
     """Step along what has changed since each point was drawn last: mean weight * (gradient - entry) + mean entry.
 
-    The weight multiplies the difference, whose mean over all points is then exact, so that the step is unbiased.  The
-    drawn entries are replaced, and the mean of the table moves with them by (new - old) / n, without a weight: the
-    table is a fact, not an estimate.  (The theory for draws that are not uniform replaces the entries of another,
-    uniform, draw; as its authors do in practice, one draw serves both here.)  Points that are seldom drawn have old
-    entries, which slows everything down: as its authors do, leave half of the draws to the uniform law (`gamma=0.5` for
-    `varmix.vrm`, `smoothing=0.5` for `varmix.importance`).  The sampler learns from the lengths of the differences,
-    which shrink: let it forget (`varmix.BarrierNewton(window=...)`).  The gradient of the penalty is added exactly.
+    The weight multiplies the difference, whose mean over all points is then exact, so that the step is unbiased if
+    draws are with replacement.  The drawn entries are replaced, and the mean of the table moves with them by
+    (new - old) / n, without a weight: the table is a fact, not an estimate.  (The theory for draws that are not uniform
+    replaces the entries of another, uniform, draw; as its authors do in practice, one draw serves both here.)  Points
+    that are seldom drawn have old entries, which slows everything down: as its authors do, leave half of the draws to
+    the uniform law (`gamma=0.5` for `varmix.vrm`, `smoothing=0.5` for `varmix.importance`).  The sampler learns from
+    the lengths of the differences, which shrink: let it forget (`varmix.BarrierNewton(window=...)`).  The gradient of
+    the penalty is added exactly.
 
     The table is filled at the start, which costs n gradients.  For `Linear` it is n slopes and sparse rows cost their
     own columns; otherwise it is an (n, dim) array.  Options are those of `varmix.solvers.optimise`; `step` is needed.

@@ -17,8 +17,9 @@ from varmix.solvers.trace import Result
 def sgd(problem: Problem, sampler: Sampler, *, start: ArrayLike | None = None, **options: Unpack[Options]) -> Result:
     """Step along the batch: theta <- theta - step (mean of weight * gradient + gradient of the penalty).
 
-    The importance weight multiplies the gradient of each point, so that the step is unbiased; the sampler learns from
-    the gradients' lengths.  Options are those of `varmix.solvers.optimise`; `step` is needed.
+    The importance weight multiplies the gradient of each point, so that the step is unbiased if draws are
+    with replacement; the sampler learns from the gradients' lengths.  Options are those of
+    `varmix.solvers.optimise`; `step` is needed.
 
     Examples
     --------

@@ -24,10 +24,11 @@ def svrg(
 ) -> Result:
     """Step along what has changed since the snapshot: mean weight * difference + full gradient there.
 
-    The weight multiplies the difference, whose mean over all points is then exact, so that the step is unbiased; its
-    variance vanishes as theta and the snapshot approach the optimum, and with a constant step the excess falls
-    geometrically.  The sampler learns from the lengths of the differences: they shrink by orders of magnitude, so let
-    it forget (`varmix.BarrierNewton(window=...)`).  The gradient of the penalty is added at theta, exactly.
+    The weight multiplies the difference, whose mean over all points is then exact, so that the step is unbiased if
+    draws are with replacement; its variance vanishes as theta and the snapshot approach the optimum, and with a
+    constant step the excess falls geometrically.  The sampler learns from the lengths of the differences: they shrink
+    by orders of magnitude, so let it forget (`varmix.BarrierNewton(window=...)`).  The gradient of the penalty is added
+    at theta, exactly.
 
     For `Linear` the snapshot is kept as n slopes and a draw costs one gradient; otherwise it costs two.  A snapshot
     costs n.  Sparse rows cost their own columns.

@@ -3,8 +3,10 @@
 try:
     import torch  # noqa: F401
 except ModuleNotFoundError:
+    from varmix.commands import install as _install
+
     raise ModuleNotFoundError(
-        "varmix.torch needs torch, which is missing. Install it with: pip install 'varmix[torch]'"
+        f"varmix.torch needs torch, which is missing. Install varmix with its extra torch: {_install('torch')}"
     ) from None
 
 from varmix.torch import norms

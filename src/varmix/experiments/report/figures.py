@@ -5,6 +5,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from varmix.commands import install
 from varmix.experiments.findings import Picture
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def _drawn(picture: Picture) -> "Figure":
     try:
         from varmix.experiments.plots import render
     except ImportError:
-        raise ImportError("The report's figures need matplotlib: pip install 'varmix[experiments]'.") from None
+        raise ImportError(f"The report's figures need matplotlib: {install('experiments')}.") from None
     return render(picture)
 
 
