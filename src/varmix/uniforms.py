@@ -4,12 +4,13 @@ Filling numbers in blocks costs a tenth of asking a `Generator` for a few at a t
 array of uniforms in a tenth of a microsecond where it takes a `Generator` in nine.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from varmix.arrays import FloatArray, State
-from varmix.states import CheckpointError, printable, read_count, require
+from varmix.states import CheckpointError, describe, read_count, require
 
 BLOCK = 4096
 
@@ -94,12 +95,27 @@ class Uniforms:
         """Resume where `state` was saved."""
         require(state, {"generator", "left"}, "Uniforms")
         generator = np.random.default_rng(0)
-        try:
-            generator.bit_generator.state = state["generator"]
-        except (TypeError, ValueError, KeyError, OverflowError) as error:
-            raise CheckpointError(f"The saved random state cannot be read: {printable(error)}.") from error
+        generator.bit_generator.state = _read_generator(state["generator"])
         left = read_count(state, "left", most=BLOCK)  # a longer block is used up by the draw that asked for it
         self._generator = generator
         self._before = dict(generator.bit_generator.state)
         self._block = generator.random(left)
         self._position = 0
+
+
+def _read_generator(saved: object) -> dict[str, Any]:
+    """Return a saved random state that NumPy's generator can have had: its increment is odd, or numbers repeat soon."""
+    require(saved, {"bit_generator", "state", "has_uint32", "uinteger"}, "a random generator")
+    assert isinstance(saved, Mapping)
+    if saved["bit_generator"] != "PCG64":
+        raise CheckpointError(f"The saved random state is of {describe(saved['bit_generator'])}, not of PCG64.")
+    require(saved["state"], {"state", "inc"}, "a random generator")
+    position, increment = (read_count(saved["state"], name, most=2**128 - 1) for name in ("state", "inc"))
+    if increment % 2 == 0:
+        raise CheckpointError("The saved random state has an even increment: it is damaged.")
+    return {
+        "bit_generator": "PCG64",
+        "state": {"state": position, "inc": increment},
+        "has_uint32": read_count(saved, "has_uint32", most=1),
+        "uinteger": read_count(saved, "uinteger", most=2**32 - 1),
+    }

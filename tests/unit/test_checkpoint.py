@@ -163,7 +163,7 @@ WRONG = {
     "cursors whose seed is missing": (lambda state: state["components"].update(seed=None), "seed is missing"),
     "a seed too long": (_with("components/seed", 2**70), "64 bits"),
     "other groups": (_with("components/masses", np.full(3, 1 / 3)), "other masses"),
-    "a generator that is none": (_with("uniforms/generator", {}), "random state"),
+    "a generator that is none": (_with("uniforms/generator", {}), "random generator"),
     "a block that is too long": (_with("uniforms/left", 2**32), "left must be a whole number in 0..4096"),
     "receipts that are none": (_with("used/above", np.zeros((2, 2))), "above must be an array of shape"),
     "other settings": (_with("settings/learner/gamma", 0.3), "learner"),

@@ -68,6 +68,9 @@ BOMBS = {
     "an id that is none": ("sampler_id", "\x1b[2J"),
     "a serial beyond all numbers": ("serial", 10**5000),
     "a serial that is negative": ("serial", -1),
+    "a generator that repeats itself": ("uniforms/generator/state/inc", lambda inc: inc - 1),
+    "a generator of another kind": ("uniforms/generator/bit_generator", "MT19937"),
+    "a mixture beyond all numbers": ("learner/mixture", np.full(4, 1e308)),
     "a generator beyond all numbers": ("uniforms/generator", lambda g: {**g, "state": {"state": 10**5000, "inc": 1}}),
 }
 

@@ -126,10 +126,12 @@ def _like(first: S, saved: object) -> S:
 
 def check_mixture(mixture: FloatArray, gamma: float) -> None:
     """Raise `CheckpointError` if a saved mixture is not on the simplex, or has less than gamma on its last entry."""
-    if mixture.min() < 0 or abs(mixture.sum() - 1) > 1e-9 or mixture[-1] < gamma - 1e-12:
+    inside = 0.0 <= mixture.min() and mixture.max() <= 1.0 + 1e-9  # first, for the sum may overflow
+    if not inside or abs(mixture.sum() - 1.0) > 1e-9 or mixture[-1] < gamma - 1e-12:
+        total = float(mixture.sum()) if inside else math.nan
         raise CheckpointError(
-            f"The saved mixture is not one: its entries are {mixture.min():.3g} to {mixture.max():.3g} with sum "
-            f"{mixture.sum():.6g}, and {mixture[-1]:.3g} on the last component, which needs {gamma:g}: it is damaged."
+            f"The saved mixture is not one: its entries are {mixture.min():.3g} to {mixture.max():.3g} with sum {total:.6g}, "
+            f"and {mixture[-1]:.3g} on the last component, which needs {gamma:g}: it is damaged."
         )
 
 
