@@ -130,8 +130,8 @@ def check_mixture(mixture: FloatArray, gamma: float) -> None:
     if not inside or abs(mixture.sum() - 1.0) > 1e-9 or mixture[-1] < gamma - 1e-12:
         total = float(mixture.sum()) if inside else math.nan
         raise CheckpointError(
-            f"The saved mixture is not one: its entries are {mixture.min():.3g} to {mixture.max():.3g} with sum {total:.6g}, "
-            f"and {mixture[-1]:.3g} on the last component, which needs {gamma:g}: it is damaged."
+            f"The saved mixture is not one: its entries are {mixture.min():.3g} to {mixture.max():.3g} with sum "
+            f"{total:.6g}, and {mixture[-1]:.3g} on the last component, which needs {gamma:g}: it is damaged."
         )
 
 
