@@ -19,7 +19,7 @@ export VARMIX_DATA ?= $(abspath ../shared/data)
 endif
 
 # Tests, docstrings and pages that import torch: what `make test-torch` runs.
-TORCH_TESTS := tests/pytorch tests/rl tests/benchmarks tests/experiments/test_cartpole.py tests/experiments/test_kdpp.py \
+TORCH_TESTS := tests/pytorch tests/rl tests/fuzz tests/benchmarks tests/experiments/test_cartpole.py tests/experiments/test_kdpp.py \
   tests/experiments/test_mnist.py src/varmix/torch src/varmix/rl src/varmix/benchmarks src/varmix/experiments/cartpole \
   src/varmix/experiments/mnist docs/torch.md docs/torchrl.md docs/replay_agent.md docs/howto README.md
 TORCH_VENV := .venv-torch-$(VERSION)
