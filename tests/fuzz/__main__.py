@@ -5,9 +5,8 @@ import re
 import sys
 import time
 
-from fuzz.catalogue import KINDS
+from fuzz.catalogue import KINDS, Job
 from fuzz.runner import fuzz, run
-from fuzz.worker import Job
 
 
 def main():

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fuzz.mutations import is_dense, places
+from fuzz.targets import BATCHES
 from varmix import CheckpointError
 
-SECONDS = 2.0  # of computing that a case may take
 LONGEST_MESSAGE = 4000
 
 
@@ -65,12 +65,12 @@ def _judged(target, state, mutation, rng):
     thing = target.build()
     before = frozen(target.snapshot(thing))
     try:
-        with time_limit(SECONDS):
+        with time_limit(target.seconds):
             outcome = _loaded(target, thing, state, before, rng)
     except CaseError as failure:
         return Verdict(failure.outcome, mutation, failure.detail)
     except Hang:
-        return Verdict("hang", mutation, f"more than {SECONDS} s of computing")
+        return Verdict("hang", mutation, f"more than {target.seconds} s of computing")
     return Verdict(outcome, mutation)
 
 
@@ -104,7 +104,7 @@ def _loaded(target, thing, state, before, rng):
     except SystemExit as error:
         raise CaseError("exit while loading", told(error)) from error
     _check_own(target, thing, state)
-    _played(target, thing, rng, target.batches, "accepted, and broken afterwards")
+    _played(target, thing, rng, BATCHES, "accepted, and broken afterwards")
     return "accepted"
 
 

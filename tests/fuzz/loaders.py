@@ -13,7 +13,7 @@ from streaming import Counting, Shuffled
 from varmix import BarrierNewton, Cautious, Dense, Groups
 from varmix.torch import AdaptiveLoader, Interleave, MixtureBatchSampler
 
-SIZE, BATCHES = 7, 20
+SIZE = 7
 COMPONENTS = {
     "labels": (lambda: LABELS, {"learner": BarrierNewton()}),
     "labels, cautious": (lambda: LABELS, {"learner": NEARLY}),

@@ -143,8 +143,11 @@ def apply(state, way, rng):
         twins = [path for path, other in places(state) if path != way.path and _kind(other) == _kind(value)]
         twin = twins[rng.integers(len(twins))]
         return changed(changed(state, way.path, at(state, twin)), twin, value)
-    own = copy.deepcopy(value) if isinstance(value, np.ndarray) or is_dense(value) else value
-    return changed(state, way.path, damages(value)[way.name](own, rng))  # which may be a view of what it is given
+    whole = isinstance(value, np.ndarray) and value.size < 2**30
+    own = copy.deepcopy(value) if whole or is_dense(value) else value
+    with np.errstate(all="ignore"):
+        damaged = damages(value)[way.name](own, rng)  # which may be a view of what it is given
+    return changed(state, way.path, damaged)
 
 
 def _grafted(state, other, rng):
@@ -394,8 +397,7 @@ def _bytes_flipped(count):
 
 def _cast(dtype):
     def damage(value, rng):
-        with np.errstate(all="ignore"):
-            return np.asarray(value).astype(dtype)
+        return np.asarray(value).astype(dtype)
 
     return damage
 
@@ -514,8 +516,7 @@ def _fitting(array, number):
 
 
 def _scaled(value, factor):
-    with np.errstate(all="ignore"):
-        return (value * value.dtype.type(_fitting(value, factor))).astype(value.dtype)
+    return (value * value.dtype.type(_fitting(value, factor))).astype(value.dtype)
 
 
 def is_dense(value):

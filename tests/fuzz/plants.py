@@ -135,5 +135,5 @@ def play(plant, rng, batches):
 def plants():
     """Yield the plants, the sound one first."""
     for plant in (Sound, Trusting, Hasty, Rude, Sharing, Chatty, Greedy, Slow, Waiting, Deadly):
-        yield Target(plant.__name__, plant, play, lambda plant: play(plant, None, 3))
+        yield Target(plant.__name__, plant, play, lambda plant: play(plant, None, 3), seconds=0.5)
     yield Target("Foreigner", Foreigner, play, lambda plant: None, (lambda: Foreigner(3),))

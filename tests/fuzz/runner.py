@@ -12,8 +12,7 @@ from pathlib import Path
 from zlib import crc32
 
 from fuzz.cases import Verdict
-from fuzz.catalogue import available, targets
-from fuzz.worker import Job
+from fuzz.catalogue import Job, available, expanded, targets
 
 ROOT = Path(__file__).parents[2]
 CHUNK = 1500  # cases of a process
@@ -54,12 +53,13 @@ def environment():
 
 def run(jobs, seed, patience=PATIENCE):
     """Run jobs in one process, or, where cases kill it, in as many as it takes; yield cases and their verdicts."""
-    jobs = list(jobs)
     while jobs:
         events, code, errors = _started(jobs, seed, patience)
         running = None
         for event, *values in events:
-            if event == "case":
+            if event == "jobs":
+                jobs = [Job.parse(text) for text in values]
+            elif event == "case":
                 running = values
             elif event == "verdict":
                 kind, target, number, *verdict = values
@@ -97,13 +97,6 @@ def _death(running, code, errors, seed, patience):
     return Verdict(outcome + alone, mutation, "; ".join(frames[:3]))
 
 
-def plan(kind, count):
-    """Return jobs with about so many cases of a kind, spread over its targets by their weights."""
-    found = targets(kind)
-    total = sum(target.weight for target in found.values())
-    return [Job(kind, name, 0, max(1, round(count * target.weight / total))) for name, target in found.items()]
-
-
 def shares(count, kinds=None):
     """Return how many cases each kind gets of so many in all."""
     weights = {kind: sum(target.weight for target in targets(kind).values()) for kind in kinds or available()}
@@ -127,7 +120,7 @@ def chunks(jobs):
 def fuzz(count, seed, kinds=None, processes=None):
     """Run about so many cases of all kinds; return a report of each."""
     reports = {}
-    work = [part for kind, share in shares(count, kinds).items() for part in chunks(plan(kind, share))]
+    work = [part for kind, share in shares(count, kinds).items() for part in chunks(expanded(Job(kind, "*", 0, share)))]
     with ThreadPoolExecutor(processes or os.cpu_count()) as pool:
         for part, results in zip(work, pool.map(lambda jobs: list(run(jobs, seed)), work), strict=True):
             report = reports.setdefault(part[0].kind, Report())

@@ -35,7 +35,7 @@ from varmix.rl import ReplayBuffer
 from varmix.rl.slots import SlotSampler
 from varmix.testing import all_atoms
 
-BATCHES, SIZE = 20, 6
+BATCHES, SIZE = 20, 6  # of an accepted state
 
 
 class InvalidError(Exception):
@@ -61,7 +61,7 @@ class Target:
     prepare: Callable[[Any], None]
     foreign: tuple[Callable[[], Any], ...] = ()
     weight: int = 1
-    batches: int = BATCHES
+    seconds: float = 2.0  # of computing, for one case
 
     def cases(self, seed):
         """Return the damaged states, by number."""

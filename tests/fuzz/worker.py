@@ -1,6 +1,6 @@
 """The process that cases run in: with a limit of memory, kernels that check bounds, and warnings that are errors.
 
-    python -m fuzz.worker LOG SEED PATIENCE KIND/TARGET/FIRST/LAST ...
+    python -m fuzz.worker LOG SEED PATIENCE KIND/TARGET/FIRST/LAST ...   (or KIND/*/0/COUNT)
 
 A case is written to the log before it runs and after it, so that whoever reads it knows which one killed the process.
 """
@@ -10,29 +10,12 @@ import json
 import os
 import sys
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
+
+from fuzz.catalogue import Job, expanded, targets
 
 ROOM = 1 << 30  # bytes of addresses beside those in use when everything is imported and compiled
 COMPILING = 1200.0  # seconds that the first case of a target may take
-
-
-@dataclass(frozen=True)
-class Job:
-    """The cases `first` to `last`, without that one, of a target."""
-
-    kind: str
-    target: str
-    first: int
-    last: int
-
-    @classmethod
-    def parse(cls, text):
-        kind, target, first, last = text.split("/")
-        return cls(kind, target, int(first), int(last))
-
-    def __str__(self):
-        return f"{self.kind}/{self.target}/{self.first}/{self.last}"
 
 
 class Log:
@@ -47,15 +30,15 @@ class Log:
 
 def main():
     path, seed, patience, *texts = sys.argv[1:]
-    from fuzz.catalogue import targets  # the packages behind it may warn when they are imported
-
     log = Log(path)
-    jobs = {job: targets(job.kind)[job.target] for job in map(Job.parse, texts)}
+    jobs = [job for text in texts for job in expanded(Job.parse(text))]
+    found = [targets(job.kind)[job.target] for job in jobs]  # packages that are imported by this may warn
+    log.write("jobs", *map(str, jobs))
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
     faulthandler.enable()
     warnings.simplefilter("error")
-    for job, target in jobs.items():
+    for job, target in zip(jobs, found, strict=True):
         run_job(job, target, int(seed), float(patience), log)
     log.write("end")
 
