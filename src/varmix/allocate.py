@@ -68,10 +68,14 @@ def assign_batches(
 
 def _check_credits(credit: FloatArray, most: float) -> None:
     """Raise `CheckpointError` if credits do not cancel, or one is more than can be owed."""
-    if np.abs(credit).max() > most or abs(credit.sum()) > 1e-6 * len(credit):
+    if np.abs(credit).max() > most:  # first, for their sum may overflow
         raise CheckpointError(
-            f"The saved allocation owes up to {np.abs(credit).max():.3g} slots and {credit.sum():.3g} in all, where "
-            f"at most {most:g} and nothing in all can be owed: it is damaged."
+            f"The saved allocation owes up to {np.abs(credit).max():.3g} slots, where at most {most:g} can be owed: it is "
+            f"damaged."
+        )
+    if abs(credit.sum()) > 1e-6 * len(credit):
+        raise CheckpointError(
+            f"The saved allocation owes {credit.sum():.3g} slots in all, where nothing can be owed: it is damaged."
         )
 
 

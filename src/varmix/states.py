@@ -8,7 +8,7 @@ into a `CheckpointError`, so that a program can catch one error and fall back to
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -187,7 +187,7 @@ def read_array(
     varmix.states.CheckpointError: Saved rows must lie in 0..2; entry 2 is 7: damaged.
     """
     value = state[name]
-    if not isinstance(value, np.ndarray) or value.dtype != np.dtype(dtype) or not _fits(value.shape, shape):
+    if not is_array(value) or value.dtype != np.dtype(dtype) or not _fits(value.shape, shape):
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
         raise CheckpointError(
             f"Saved {name} must be an array of shape ({wanted}) and dtype {np.dtype(dtype)}, got {describe(value)}. "
@@ -209,6 +209,11 @@ def read_array(
         place = i[0] if len(i) == 1 else i
         raise CheckpointError(f"Saved {name} must lie in {bounds}; entry {place} is {array[i]}: damaged.")
     return array
+
+
+def is_array(value: object) -> TypeGuard[AnyArray]:
+    """Whether a saved value is an array, and not a masked one, whose hidden entries escape every comparison."""
+    return isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
 
 
 def _fits(found: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:

@@ -112,7 +112,7 @@ DAMAGED = {
     "Neyman, more draws than its window": ("Neyman", "learner/counts", lambda counts: counts + 500.0, "more than 200"),
     "Neyman, another share of uniform": ("Neyman", "learner/mixture", np.array([0.2, 0.2, 0.2, 0.4]), "gamma is 0.1"),
     "slots that are owed for ever": ("BarrierNewton", "allocation", np.array([1e9, -1e9, 0.0]), "owes up to 1e[+]09"),
-    "slots that are owed by nobody": ("BarrierNewton", "allocation", np.array([1.0, 1.0, 1.0]), "3 in all"),
+    "slots that are owed by nobody": ("BarrierNewton", "allocation", np.array([1.0, 1.0, 1.0]), "owes 3 slots in all"),
 }
 
 
@@ -175,6 +175,7 @@ STRANGE = {
     "an array of objects": ("learner/mixture", np.array([{}, {}, {}, {}])),
     "complex numbers": ("learner/mixture", np.ones(4) + 1j),
     "dictionaries without end": ("settings", deep(5000)),
+    "a mixture with a mask": ("learner/mixture", np.ma.masked_less(np.array([-1.0, 0.5, 0.25, 0.25]), 0.0)),
     "a mixture without axes": ("learner/mixture", np.array(1.0)),
     "keys of all kinds": ("used", {1: 2, "a": 3, None: 4}),
     "settings with arrays": ("settings/learner", {"class": np.ones(3)}),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from varmix.arrays import AnyArray, BoolArray, FloatArray, IntArray, State, first
 from varmix.rl.checks import LARGEST
 from varmix.rl.storage import Leaf, layout
-from varmix.states import CheckpointError, describe, require
+from varmix.states import CheckpointError, describe, is_array, require
 
 SINGLE = np.finfo(np.float32)
 
@@ -147,7 +147,7 @@ def checked_columns(state: State, leaves: Sequence[Leaf]) -> list[AnyArray]:
 
 
 def _checked_column(column: object, leaf: Leaf) -> AnyArray:
-    if not isinstance(column, np.ndarray) or column.ndim < 1:
+    if not is_array(column) or column.ndim < 1:
         raise CheckpointError(f"Saved {leaf.name} must be an array with a row per transition, got {describe(column)}.")
     if column.shape[1:] != leaf.shape or column.dtype != leaf.dtype:
         raise CheckpointError(
