@@ -70,8 +70,8 @@ def _check_credits(credit: FloatArray, most: float) -> None:
     """Raise `CheckpointError` if credits do not cancel, or one is more than can be owed."""
     if np.abs(credit).max() > most:  # first, for their sum may overflow
         raise CheckpointError(
-            f"The saved allocation owes up to {np.abs(credit).max():.3g} slots, where at most {most:g} can be owed: it is "
-            f"damaged."
+            f"The saved allocation owes up to {np.abs(credit).max():.3g} slots, where at most {most:g} can be owed: it "
+            f"is damaged."
         )
     if abs(credit.sum()) > 1e-6 * len(credit):
         raise CheckpointError(
