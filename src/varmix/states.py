@@ -18,6 +18,7 @@ from varmix.version import __version__
 
 FORMAT = 2
 LONGEST_TEXT = 1024
+LARGEST_WHOLE = 2**1000  # that is read as a floating-point number
 
 # What broken input makes Python and NumPy raise; an OSError or KeyboardInterrupt says nothing about the state.
 _DAMAGE = (
@@ -87,8 +88,10 @@ def describe(value: object) -> str:
     """Return a short description of a saved value for error messages: its type, and the value if it is small."""
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
-    if value is None or isinstance(value, (bool, int, float, str, np.generic, list)):
-        return printable(repr(value) if isinstance(value, (str, list)) else value, longest=60)
+    if value is None or isinstance(value, (bool, int, float, str, np.generic)):
+        return printable(repr(value) if isinstance(value, str) else value, longest=60)
+    if isinstance(value, list) and all(isinstance(entry, str) for entry in value[:60]):
+        return printable(value[:60], longest=60)
     return f"a {type(value).__name__}"
 
 
@@ -142,9 +145,10 @@ def read_number(state: Mapping[str, Any], name: str, least: float = 0.0, most: f
     value = state[name]
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise _unfit(name, "a number", value)
-    if not (least <= value <= most and math.isfinite(value)):
+    number = math.inf if isinstance(value, int) and abs(value) > LARGEST_WHOLE else float(value)
+    if not (least <= number <= most and math.isfinite(number)):
         raise _unfit(name, f"finite and in [{least:g}, {most:g}]", value)
-    return float(value)
+    return number
 
 
 def read_flag(state: Mapping[str, Any], name: str) -> bool:

@@ -9,6 +9,7 @@ from varmix.states import CheckpointError, read_array, read_count, read_flag
 
 #: What stands for all magnitudes in a bucket: its middle, in logarithms.
 MAGNITUDES: FloatArray = 2.0 ** ((np.arange(BUCKETS) + 0.5) / STEPS - OCTAVES)
+LATEST = 2**60  # number of an item in a state, with room for all that come after it
 ONE = OCTAVES * STEPS  # the bucket of one
 
 
@@ -100,7 +101,7 @@ class Ring:
     def restored(cls, state: State, capacity: int) -> "Ring":
         """Build the ring that a state was saved from, in all that later draws depend on."""
         ring = cls(capacity)
-        ring._came[0], ring.gone = read_count(state, "total"), read_count(state, "gone")
+        ring._came[0], ring.gone = read_count(state, "total", most=LATEST), read_count(state, "gone")
         ring.top, ring._seen = read_count(state, "top", most=BUCKETS - 1), read_flag(state, "seen")
         n, highest = len(ring), max(ring.top, ONE)  # what came before anything was seen is in the bucket of one
         buckets = read_array(state, "buckets", np.int16, (n,), least=0, most=highest)

@@ -123,6 +123,8 @@ class Neyman:
         squares, counts = state.squares, state.counts
         if min(squares.min(), counts.min()) < 0.0 or counts.max() > self.window * (1.0 + 1e-9):
             raise CheckpointError(f"The saved sums of Neyman are negative, or of more than {self.window} draws.")
+        if ((counts > 0.0) & (counts < 1.0)).any():  # a draw counts one, and what is forgotten makes room for it
+            raise CheckpointError("The saved counts of Neyman have a group that was drawn, but less than once.")
         if squares[counts == 0.0].any() or squares.max() > LARGEST_SUM:
             raise CheckpointError("The saved sums of Neyman are too large, or of groups that were never drawn.")
         if abs(state.mixture[-1] - self.gamma) > 1e-9:

@@ -100,7 +100,8 @@ class Pending:
         """
         with loading("pending transitions"):
             require(state, {"columns", "returns", "head", "count"}, "pending transitions")
-            columns = [column.copy() for column in checked_columns(state["columns"], self._leaves)]
+            checked = checked_columns(state["columns"], self._leaves, len(self._returns))
+            columns = [column.copy() for column in checked]
             returns = restored(state["returns"], self._returns, "returns")
             head, count = restored(state["head"], self._head, "head"), restored(state["count"], self.count, "count")
             sizes = {len(column) for column in columns} - {len(returns)}

@@ -122,13 +122,7 @@ class Transitions:
 
         There are at most `most` rows; `powers` are those of the discount, from 0 to the number of steps.
         """
-        columns = checked_columns(state, self._leaves)
-        lengths = {len(column) for column in columns}
-        if len(lengths) != 1 or max(lengths) > most:
-            raise CheckpointError(
-                f"The saved transitions are damaged: columns of {sorted(lengths)} rows, where all have the same number "
-                f"of at most {most}."
-            )
+        columns = checked_columns(state, self._leaves, most)
         rewards, terminated, discounts = columns[-3:]
         check_sums(rewards, powers, "reward")
         _check_discounts(discounts, terminated, powers)
@@ -140,10 +134,20 @@ def discount_powers(discount: float, n_steps: int) -> FloatArray:
     return np.asarray(discount ** np.arange(n_steps + 1), dtype=np.float64)
 
 
-def checked_columns(state: State, leaves: Sequence[Leaf]) -> list[AnyArray]:
-    """Return a column for every leaf, after checking that its rows have the leaf's shape and dtype."""
+def checked_columns(state: State, leaves: Sequence[Leaf], most: int) -> list[AnyArray]:
+    """Return a column for every leaf, after checking its rows, of which all have the same number of at most `most`."""
     require(state, {leaf.name for leaf in leaves}, "a buffer of these spaces")
-    return [_checked_column(state[leaf.name], leaf) for leaf in leaves]
+    columns = [_checked_column(state[leaf.name], leaf) for leaf in leaves]
+    lengths = {len(column) for column in columns}
+    if len(lengths) != 1 or max(lengths) > most:
+        raise CheckpointError(
+            f"The saved transitions are damaged: columns of {sorted(lengths)} rows, where all have the same number "
+            f"of at most {most}."
+        )
+    for leaf, column in zip(leaves, columns, strict=True):  # now that it is known how long they are
+        if column.dtype == np.bool_ and (column.view(np.uint8) > 1).any():
+            raise CheckpointError(f"The saved transitions are damaged: {leaf.name} has bytes that are neither 0 nor 1.")
+    return columns
 
 
 def _checked_column(column: object, leaf: Leaf) -> AnyArray:
@@ -154,8 +158,6 @@ def _checked_column(column: object, leaf: Leaf) -> AnyArray:
             f"The saved transitions do not fit: {leaf.name} was {column.dtype} of shape {column.shape[1:]}, and "
             f"is {leaf.dtype} of shape {leaf.shape} here. Build the buffer with the spaces it was saved with."
         )
-    if column.dtype == np.bool_ and (column.view(np.uint8) > 1).any():
-        raise CheckpointError(f"The saved transitions are damaged: {leaf.name} has bytes that are neither 0 nor 1.")
     return column
 
 
