@@ -12,13 +12,12 @@ class Settled:
     that is there when the constructor ends.
     """
 
-    _arguments: ClassVar[frozenset[str]] = frozenset()
+    _constructors: ClassVar[tuple[Callable[..., Any], ...]] = ()
     _attributes: frozenset[str] | None = None  # while it is being built
 
     def __init_subclass__(cls, also: Callable[..., Any] | None = None) -> None:
         super().__init_subclass__()
-        constructors = (cls.__init__,) if also is None else (cls.__init__, also)
-        cls._arguments = frozenset(name for constructor in constructors for name in signature(constructor).parameters)
+        cls._constructors = (cls.__init__,) if also is None else (cls.__init__, also)
 
     def _settle_down(self) -> None:
         """End the constructor: from now on what is there stays."""
@@ -27,7 +26,7 @@ class Settled:
     def __setattr__(self, name: str, value: object) -> None:
         if self._attributes is not None and not name.startswith("_"):
             owner = type(self).__name__
-            if name in self._arguments or name in self._attributes:
+            if name in self._attributes or any(name in signature(each).parameters for each in self._constructors):
                 raise ValueError(f"{name} cannot be set after the {owner} was built. Build a new {owner} with it.")
             if isinstance(getattr(type(self), name, None), property):
                 setter = f"set_{name}"
