@@ -1,0 +1,123 @@
+"""Print the instruments of the architecture page: how the tree reads, in numbers.
+
+    python scripts/instruments.py [--json] [ROOT]
+
+Reads the source as text and syntax trees and imports nothing, so that it measures any checkout.
+"""
+
+import argparse
+import ast
+import json
+import statistics
+from pathlib import Path
+
+SMALL = 100  # lines below which a module with a single importer belongs in its importer
+
+
+def list_modules(root: Path) -> dict[str, Path]:
+    """Return the modules of the library and of the lab by dotted name."""
+    bases = {"varmix": root / "src", "lab": root}
+    found = {}
+    for package, base in bases.items():
+        for path in sorted((base / package).rglob("*.py")):
+            parts = path.relative_to(base).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def list_imports(name: str, path: Path, modules: dict[str, Path], *, eager: bool = False) -> set[str]:
+    """Return the modules that one imports, `from package import module` included; `eager` ones run on import."""
+    tree, targets = ast.parse(path.read_text()), set()
+    lazy: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        checking = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if eager and (checking or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+            lazy.update(ast.walk(node))
+    for node in ast.walk(tree):
+        if node in lazy:
+            continue
+        if isinstance(node, ast.Import):
+            targets |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            targets |= names & modules.keys()
+            if names - modules.keys():
+                targets.add(node.module)
+    return {target for target in targets if target in modules and target != name}
+
+
+def measure_depth(graph: dict[str, set[str]]) -> int:
+    """Return the number of modules on the longest chain of imports; a cycle raises `RecursionError`."""
+    depths: dict[str, int] = {}
+
+    def depth(name: str) -> int:
+        if name not in depths:
+            depths[name] = 1 + max((depth(target) for target in graph[name]), default=0)
+        return depths[name]
+
+    return max(map(depth, graph))
+
+
+def find_fragments(modules: dict[str, Path]) -> list[tuple[str, str, int]]:
+    """Return the modules below `SMALL` lines that one other module imports: name, importer, lines."""
+    importers: dict[str, set[str]] = {name: set() for name in modules}
+    for name, path in modules.items():
+        for target in list_imports(name, path, modules):
+            importers[target].add(name)
+    rows = []
+    for name, by in importers.items():
+        lines = len(modules[name].read_text().splitlines())
+        package = modules[name].name == "__init__.py"
+        if not package and len(by) == 1 and lines < SMALL:
+            rows.append((name, next(iter(by)), lines))
+    return rows
+
+
+def is_public(name: str) -> bool:
+    """Whether no part of a dotted name is marked private."""
+    return not any(part.startswith("_") for part in name.split("."))
+
+
+def measure(root: Path) -> dict[str, float]:
+    """Return the instruments by name."""
+    modules = list_modules(root)
+    library = {name: path for name, path in modules.items() if name.split(".")[0] == "varmix"}
+    lines = {name: len(path.read_text().splitlines()) for name, path in modules.items()}
+    files = [count for name, count in lines.items() if modules[name].name != "__init__.py"]
+    graph = {name: list_imports(name, path, modules, eager=True) for name, path in modules.items()}
+    functions = [
+        node.name
+        for path in modules.values()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("__")
+    ]
+    one_word = [name for name in functions if "_" not in name.strip("_")]
+    return {
+        "files": len(modules),
+        "files of the library": len(library),
+        "median file, lines": statistics.median(files),
+        "modules under 100 lines with one importer": len(find_fragments(modules)),
+        "import depth": measure_depth(graph),
+        "public modules of the library": sum(map(is_public, library)),
+        "functions named by one word, %": round(100 * len(one_word) / len(functions)),
+    }
+
+
+def main() -> None:
+    """Print the instruments, and the fragments by name."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[1])
+    parser.add_argument("--json", action="store_true", help="print numbers only, as JSON")
+    arguments = parser.parse_args()
+    numbers = measure(arguments.root)
+    if arguments.json:
+        print(json.dumps(numbers, indent=2))
+        return
+    for name, value in numbers.items():
+        print(f"{name:45} {value:g}")
+    for name, importer, lines in find_fragments(list_modules(arguments.root)):
+        print(f"  {name} ({lines} lines) is imported by {importer} only")
+
+
+if __name__ == "__main__":
+    main()
