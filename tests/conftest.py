@@ -20,5 +20,5 @@ settings.load_profile("varmix")
 @pytest.fixture
 def active(monkeypatch):
     """Commands are told as in an environment that is active, with varmix from a checkout that is gone."""
-    monkeypatch.setattr("varmix.commands._found", lambda name: True)
-    monkeypatch.setattr("varmix.commands._origin", lambda: (None, False))
+    monkeypatch.setattr("lab.commands._found", lambda name: True)
+    monkeypatch.setattr("lab.commands._origin", lambda: (None, False))

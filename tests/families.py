@@ -23,7 +23,7 @@ from varmix import (
     with_uniform,
 )
 from varmix.components import Exponential, Family, MirrorDescent, Ranks, Sources
-from varmix.draw import seal
+from varmix._core.draw import seal
 
 N = 40
 LABELS = np.repeat([3, 5, 9], [4, 12, 24])

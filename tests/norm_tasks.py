@@ -8,7 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from varmix.benchmarks.networks import Transformer, cnn, mlp
+from lab.benchmarks.torch_modules import Transformer
+from lab.benchmarks.torch_modules import cnn
+from lab.benchmarks.torch_modules import mlp
 
 TASKS = ("mlp", "cnn", "sequence", "transformer")
 M = 6

@@ -7,12 +7,16 @@ from scipy.sparse import csr_matrix
 
 import varmix
 from varmix.solvers import Custom, Linear
-from varmix.solvers.adagrad import Adagrad, CompiledAdagrad
-from varmix.solvers.blocks import Layout
-from varmix.solvers.coordinate import CompiledCoordinates
-from varmix.solvers.saga import CompiledSaga, Saga
-from varmix.solvers.sgd import CompiledSgd, Sgd
-from varmix.solvers.svrg import CompiledSvrg, Svrg
+from varmix.solvers._sgd__adagrad import Adagrad
+from varmix.solvers._sgd__adagrad import CompiledAdagrad
+from varmix.solvers._coordinate__blocks import Layout
+from varmix.solvers._coordinate import CompiledCoordinates
+from varmix.solvers._variance_reduced__saga import CompiledSaga
+from varmix.solvers._variance_reduced__saga import Saga
+from varmix.solvers._sgd import CompiledSgd
+from varmix.solvers._sgd import Sgd
+from varmix.solvers._variance_reduced import CompiledSvrg
+from varmix.solvers._variance_reduced import Svrg
 
 OVER_POINTS = {
     "sgd": (Sgd, CompiledSgd),

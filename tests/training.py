@@ -10,7 +10,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import TensorDataset
 
-from varmix.torch import AdaptiveLoader, norms
+from varmix.torch import AdaptiveLoader
+from varmix.torch import norms
 
 
 def main(path, epochs=5):

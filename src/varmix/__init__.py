@@ -14,22 +14,26 @@ in data; it needs scikit-learn, which is imported when it is first used.
 from typing import TYPE_CHECKING
 
 from varmix import allocate, hindsight, literature, reweight, theory
-from varmix.checkpoint import load, save
+from varmix._core.checkpoint import load
+from varmix._core.checkpoint import save
 from varmix.components import Cumulative, Dense, Distances, Groups, KDpp, Replay, Stack, Uniform, with_uniform
-from varmix.draw import Draw
-from varmix.evidence import Evidence
+from varmix._core.draw import Draw
+from varmix._core.evidence import Evidence
 from varmix.learners import OGD, ONS, BarrierNewton, Cautious, Fixed, Leader, Neyman
 from varmix.literature import vrb
 from varmix.meter import GainMeter
-from varmix.presets import importance, uniform, vrm
-from varmix.sampler import Sampler
+from varmix._presets import importance
+from varmix._presets import uniform
+from varmix._presets import vrm
+from varmix._sampler import Sampler
 from varmix.simplex import RestrictedSimplex
-from varmix.spaces import Points, Subsets
-from varmix.states import CheckpointError
-from varmix.version import __version__ as __version__
+from varmix._core.spaces import Points
+from varmix._core.spaces import Subsets
+from varmix._core.state import CheckpointError
+from varmix._version import __version__
 
 if TYPE_CHECKING:
-    from varmix.estimators.auto import auto as auto
+    from varmix.estimators._auto_groups import auto
 
 __all__ = [
     "OGD",
@@ -72,7 +76,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "auto":  # not in __all__, so that `from varmix import *` works without scikit-learn
-        from varmix.estimators.auto import auto
+        from varmix.estimators._auto_groups import auto
 
         return auto
     raise AttributeError(f"module 'varmix' has no attribute {name!r}")

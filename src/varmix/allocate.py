@@ -13,10 +13,12 @@ from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 
-from varmix.arrays import FloatArray, IntArray, as_count
-from varmix.kernels import allocate as kernels
-from varmix.states import CheckpointError
-from varmix.uniforms import Uniforms
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix._core.validation import as_count
+from varmix._kernels import allocate as kernels
+from varmix._core.state import CheckpointError
+from varmix._core.rng import Uniforms
 
 
 class Allocation(Protocol):

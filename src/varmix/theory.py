@@ -10,9 +10,11 @@ squared losses (Assumption 1): pass the largest squared norm you ever see, or fe
 import math
 from dataclasses import dataclass
 
-from varmix.arrays import as_count, as_fraction, as_positive
+from varmix._core.validation import as_count
+from varmix._core.validation import as_fraction
+from varmix._core.validation import as_positive
 from varmix.learners import OGD, ONS
-from varmix.learners.ogd import DIAMETER
+from varmix.learners._ogd import DIAMETER
 
 MOST = 0.5  # a gamma above this leaves nothing to learn
 

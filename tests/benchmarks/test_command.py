@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from varmix import cli
-from varmix.benchmarks import catalogue, results
-from varmix.benchmarks.catalogue import Benchmark
-from varmix.benchmarks.peers import Peer
-from varmix.experiments import reproduce
+from lab import __main__ as cli
+from lab.benchmarks import command__catalogue as catalogue
+from lab.benchmarks import command as results
+from lab.benchmarks.command__catalogue import Benchmark
+from lab.benchmarks.peers import Peer
+from lab.reproduce import command as reproduce
 
 NAMES = catalogue.names()  # before tests replace them
 CHECKOUT = Path(__file__).parents[2]
@@ -118,7 +119,7 @@ def test_a_disk_that_is_full_in_the_end_is_told(capsys, tmp_path, monkeypatch):
     def full(folder, name, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("varmix.benchmarks.run.write", full)
+    monkeypatch.setattr("lab.benchmarks.command__run.write", full)
     assert call("bench", "core") == 2
     assert "No space left on device" in capsys.readouterr().err
 
@@ -137,7 +138,7 @@ def test_stopping_keeps_what_is_finished_and_says_how_to_go_on(capsys, tmp_path,
 
 
 def test_a_real_ctrl_c_is_one_line(tmp_path):
-    command = [sys.executable, "-c", "from varmix.cli import main; main()", "bench", "bias", "--out", str(tmp_path)]
+    command = [sys.executable, "-c", "from lab.__main__ import main; main()", "bench", "bias", "--out", str(tmp_path)]
     process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     first = process.stdout.readline()
     process.send_signal(signal.SIGINT)

@@ -12,10 +12,22 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from varmix.benchmarks import bias, catalogue, core, estimators, kmeans, loaders, processes, replay, sets, solvers
-from varmix.benchmarks.peers import DPPY, TORCH
-from varmix.benchmarks.timing import best_of, machine, seconds
-from varmix.datasets import DataUnavailable
+from lab.benchmarks import bias
+from lab.benchmarks import command__catalogue as catalogue
+from lab.benchmarks import core
+from lab.benchmarks import estimators
+from lab.benchmarks import kmeans
+from lab.benchmarks import loaders
+from lab.benchmarks import core__processes as processes
+from lab.benchmarks import replay
+from lab.benchmarks import sets
+from lab.benchmarks import solvers
+from lab.benchmarks.peers import DPPY
+from lab.benchmarks.peers import TORCH
+from lab.benchmarks.timing import best_of
+from lab.benchmarks.timing import machine
+from lab.benchmarks.timing import seconds
+from lab.datasets import DataUnavailable
 
 CORE = core.Scale(n=200, calls=1, repeats=1, rounds=1000, starts=2, huge=())
 SETS = sets.Scale(few=20, many=30, built=(20, 30), calls=1, repeats=1)
@@ -120,7 +132,7 @@ def adult(monkeypatch):
     """Made up, whether the real one is there or not."""
     X = np.random.default_rng(0).normal(size=(300, 3))
     data = SimpleNamespace(X=np.column_stack([X, np.ones(300)]), y=(X[:, 0] > 1).astype(np.uint8))
-    monkeypatch.setattr("varmix.datasets.load", lambda name: data)
+    monkeypatch.setattr("lab.datasets.load", lambda name: data)
 
 
 @pytest.mark.usefixtures("adult")
@@ -138,7 +150,7 @@ def test_without_a_peer_or_data_the_estimators_are_left_out(console, monkeypatch
     def missing(name):
         raise DataUnavailable(f"There is no {name}.")
 
-    monkeypatch.setattr("varmix.datasets.load", missing)
+    monkeypatch.setattr("lab.datasets.load", missing)
     assert estimators.measure(console, ESTIMATORS) == {}
     assert printed(console) in ("adult is left out: There is no adult.\n", "")
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
@@ -152,7 +164,7 @@ KMEANS = kmeans.Scale(sets=("chest_accel", "mnist"), clusters=5, batch=20, seeds
 def clustered(monkeypatch):
     """Points with long tails, whether the real ones are there or not."""
     X = np.random.default_rng(0).standard_t(3, size=(500, 12))
-    monkeypatch.setattr("varmix.datasets.load", lambda name: SimpleNamespace(X=X))
+    monkeypatch.setattr("lab.datasets.load", lambda name: SimpleNamespace(X=X))
 
 
 @pytest.mark.usefixtures("clustered")
@@ -195,7 +207,7 @@ def test_without_a_peer_or_data_k_means_is_left_out(console, monkeypatch):
     def missing(name):
         raise DataUnavailable(f"There is no {name}.")
 
-    monkeypatch.setattr("varmix.datasets.load", missing)
+    monkeypatch.setattr("lab.datasets.load", missing)
     assert kmeans.measure(console, KMEANS) == {}
     assert printed(console).splitlines()[:1] in (["chest_accel is left out: There is no chest_accel."], [])
     monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
@@ -281,7 +293,7 @@ def test_the_machine_is_described_with_the_peers_that_are_there():
 
 @pytest.mark.usefixtures("no_peers")
 def test_the_machine_is_described_without_the_peers_that_are_missing(monkeypatch, tmp_path):
-    monkeypatch.setattr("varmix.benchmarks.timing.CPUS", tmp_path / "none")
+    monkeypatch.setattr("lab.benchmarks.timing.CPUS", tmp_path / "none")
     described = machine((TORCH, DPPY))
     assert "torch" not in described
     assert described["cpu"]

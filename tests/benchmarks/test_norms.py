@@ -6,7 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
-from varmix.benchmarks import norms
+from lab.benchmarks import norms
 
 
 @pytest.fixture

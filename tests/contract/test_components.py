@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from families import FAMILIES, RESHUFFLED
-from varmix import KDpp, Subsets, testing
+from varmix import KDpp
+from varmix import Subsets
+from varmix import testing
 from varmix.testing import COMPONENT_CHECKS, check_draws_follow_the_mixture
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from families import LEARNERS
 from varmix import BarrierNewton, Fixed
-from varmix.learners.base import MixtureState
+from varmix.learners._base import MixtureState
 from varmix.testing import LEARNER_CHECKS, check_rows_are_declared
 
 

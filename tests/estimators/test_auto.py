@@ -8,9 +8,11 @@ import pytest
 from scipy import sparse
 
 import varmix
-from varmix.commands import install
-from varmix.estimators import auto, auto_labels
-from varmix.estimators.bins import merge_small, nested_bins
+from lab.commands import install
+from varmix.estimators import _auto_groups as auto
+from varmix.estimators import auto_labels
+from varmix.estimators._auto_groups__bins import merge_small
+from varmix.estimators._auto_groups__bins import nested_bins
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_cauchy((2000, 3))
@@ -95,7 +97,7 @@ def test_sparse_is_as_dense_and_float32_about_as_float64(kind):
 
 def test_clusters_follow_from_the_seed_and_from_some_points_of_many(monkeypatch):
     blobs = np.random.default_rng(4).normal(size=(2000, 2)) + 100 * np.column_stack([CLASSES, CLASSES])
-    monkeypatch.setattr(sys.modules["varmix.estimators.auto"], "SEEN", 500)
+    monkeypatch.setattr(sys.modules["varmix.estimators._auto_groups"], "SEEN", 500)
     labels = auto_labels(blobs, kind="clusters", rng=1)
     assert (auto_labels(blobs, kind="clusters", rng=1) == labels).all()
     assert 3 <= len(np.unique(labels)) <= 16

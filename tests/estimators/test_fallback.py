@@ -7,7 +7,7 @@ import pytest
 
 import varmix
 from fitting import TRUE, N, T, X, regressor
-from varmix.estimators.sampling import Watch
+from varmix.estimators._sgd_sampling import Watch
 
 
 def test_where_it_does_not_pay_plain_shuffling_takes_over():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import varmix
-from varmix.solvers import Linear, sgd
+from varmix.solvers import Linear
+from varmix.solvers import _sgd as sgd
 
 PROBLEM = Linear(np.eye(40), np.ones(40), loss="squared")
 

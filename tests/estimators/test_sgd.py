@@ -17,8 +17,9 @@ from sklearn.preprocessing import StandardScaler
 import varmix
 from fitting import MARGINS, SAMPLINGS, SCALES, N, T, X, Y, classifier, objective, regressor
 from varmix.estimators import MixtureSGDClassifier
-from varmix.estimators.base import _passes
-from varmix.estimators.rates import RATES, first_step
+from varmix.estimators._sgd import _passes
+from varmix.estimators._sgd__rates import RATES
+from varmix.estimators._sgd__rates import first_step
 from varmix.solvers import Linear
 
 

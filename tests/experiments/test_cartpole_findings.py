@@ -3,12 +3,19 @@
 import numpy as np
 import pytest
 
-from varmix.components.replay import SETTINGS
-from varmix.experiments.cartpole.arms import AGAIN, ARMS, COMPONENTS, EVEN, SINGLES, UNIFORM, VRM
-from varmix.experiments.cartpole.figures import smoothed
-from varmix.experiments.cartpole.findings import findings
-from varmix.experiments.cartpole.table import ENOUGH, Table
-from varmix.experiments.records import Record
+from varmix.components._replay import SETTINGS
+from lab.experiments.cartpole.protocol import AGAIN
+from lab.experiments.cartpole.protocol import ARMS
+from lab.experiments.cartpole.protocol import COMPONENTS
+from lab.experiments.cartpole.protocol import EVEN
+from lab.experiments.cartpole.protocol import SINGLES
+from lab.experiments.cartpole.protocol import UNIFORM
+from lab.experiments.cartpole.protocol import VRM
+from lab.experiments.cartpole.findings import smoothed
+from lab.experiments.cartpole.findings__findings import findings
+from lab.experiments.cartpole.table import ENOUGH
+from lab.experiments.cartpole.table import Table
+from lab.reproduce.records import Record
 
 EPISODES, LOOKS = 200, list(range(5, 201, 5))
 BEST = SETTINGS.index((0.01, 0.9))

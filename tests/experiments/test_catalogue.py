@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from varmix import datasets
-from varmix.experiments import catalogue, reproduce
-from varmix.experiments.catalogue import Entry
-from varmix.experiments.convex.tasks import TASKS
-from varmix.experiments.kmeans.data import REAL
-from varmix.refusal import Refusal
+from lab import datasets
+from lab.reproduce import catalogue
+from lab.reproduce import command as reproduce
+from lab.reproduce.catalogue import Entry
+from lab.experiments.convex.tasks import TASKS
+from lab.experiments.kmeans.data import REAL
+from lab.refusal import Refusal
 
 ROOT = Path(__file__).parents[2]
 NOTHING = (

@@ -5,13 +5,27 @@ import math
 import numpy as np
 import pytest
 
-from varmix.experiments import convex
-from varmix.experiments.convex import arms, protocol, tasks
-from varmix.experiments.convex.arms import AGAIN, ARMS, RESHUFFLING
-from varmix.experiments.convex.findings import findings
-from varmix.experiments.convex.protocol import BATCHES, EDGE, TEST, TUNING, best_steps, key, plan, run, search, then
-from varmix.experiments.convex.tasks import TASKS, Task
-from varmix.experiments.records import Record
+from lab.experiments import convex
+from lab.experiments.convex import arms
+from lab.experiments.convex import protocol
+from lab.experiments.convex import tasks
+from lab.experiments.convex.arms import AGAIN
+from lab.experiments.convex.arms import ARMS
+from lab.experiments.convex.arms import RESHUFFLING
+from lab.experiments.convex.findings import findings
+from lab.experiments.convex.protocol import BATCHES
+from lab.experiments.convex.protocol import EDGE
+from lab.experiments.convex.protocol import TEST
+from lab.experiments.convex.protocol import TUNING
+from lab.experiments.convex.protocol import best_steps
+from lab.experiments.convex.protocol import key
+from lab.experiments.convex.protocol import plan
+from lab.experiments.convex.protocol import run
+from lab.experiments.convex.protocol import search
+from lab.experiments.convex.protocol import then
+from lab.experiments.convex.tasks import TASKS
+from lab.experiments.convex.tasks import Task
+from lab.reproduce.records import Record
 from varmix.solvers import Linear
 
 
@@ -123,7 +137,7 @@ def test_an_arm_whose_search_is_missing_is_not_tested_at_a_step_that_nobody_chos
 
 def test_the_whole_of_it_on_two_small_tasks(small, monkeypatch):
     monkeypatch.setattr(protocol, "TASKS", {**TASKS, "adult": Task("adult", 2), "california_housing": Task("adult", 2)})
-    monkeypatch.setattr("varmix.experiments.convex.table.TASKS", protocol.TASKS)
+    monkeypatch.setattr("lab.experiments.convex.table.TASKS", protocol.TASKS)
     made = [record(c, run(c)) for c in plan("quick")]
     made += [record(c, run(c)) for c in then("quick", made)]
     found = convex.EXPERIMENT.findings(made)

@@ -5,12 +5,20 @@ import math
 import numpy as np
 import pytest
 
-from varmix.experiments.convex.arms import AGAIN, ARMS, CROSS, CROSS_NEYMAN, MIXTURE, PROPORTIONAL, RESHUFFLING
-from varmix.experiments.convex.findings import findings
-from varmix.experiments.convex.protocol import BATCHES
-from varmix.experiments.convex.table import Table, _needed
-from varmix.experiments.convex.tasks import SIX, TASKS
-from varmix.experiments.records import Record
+from lab.experiments.convex.arms import AGAIN
+from lab.experiments.convex.arms import ARMS
+from lab.experiments.convex.arms import CROSS
+from lab.experiments.convex.arms import CROSS_NEYMAN
+from lab.experiments.convex.arms import MIXTURE
+from lab.experiments.convex.arms import PROPORTIONAL
+from lab.experiments.convex.arms import RESHUFFLING
+from lab.experiments.convex.findings import findings
+from lab.experiments.convex.protocol import BATCHES
+from lab.experiments.convex.table import Table
+from lab.experiments.convex.table import _needed
+from lab.experiments.convex.tasks import SIX
+from lab.experiments.convex.tasks import TASKS
+from lab.reproduce.records import Record
 
 
 def record(config, result):

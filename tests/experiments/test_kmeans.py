@@ -5,14 +5,29 @@ import json
 import numpy as np
 import pytest
 
-from varmix import datasets
-from varmix.experiments import kmeans
-from varmix.experiments.kmeans import arms, course, data, protocol
-from varmix.experiments.kmeans.arms import AGAIN, ARMS, CELLS, PUBLISHED, UNIFORM, Published
-from varmix.experiments.kmeans.data import GENERATED, KDD, REAL, SETS
-from varmix.experiments.kmeans.protocol import plan, run, then
-from varmix.experiments.records import Record, Records
-from varmix.presets import importance, uniform
+from lab import datasets
+from lab.experiments import kmeans
+from lab.experiments.kmeans import arms
+from lab.experiments.kmeans import course
+from lab.experiments.kmeans import data
+from lab.experiments.kmeans import protocol
+from lab.experiments.kmeans.arms import AGAIN
+from lab.experiments.kmeans.arms import ARMS
+from lab.experiments.kmeans.arms import CELLS
+from lab.experiments.kmeans.arms import PUBLISHED
+from lab.experiments.kmeans.arms import UNIFORM
+from lab.experiments.kmeans.arms import Published
+from lab.experiments.kmeans.data import GENERATED
+from lab.experiments.kmeans.data import KDD
+from lab.experiments.kmeans.data import REAL
+from lab.experiments.kmeans.data import SETS
+from lab.experiments.kmeans.protocol import plan
+from lab.experiments.kmeans.protocol import run
+from lab.experiments.kmeans.protocol import then
+from lab.reproduce.records import Record
+from lab.reproduce.records import Records
+from varmix._presets import importance
+from varmix._presets import uniform
 
 pytest.importorskip("sklearn")
 

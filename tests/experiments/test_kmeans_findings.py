@@ -3,13 +3,24 @@
 import numpy as np
 import pytest
 
-from varmix.experiments.kmeans.arms import AGAIN, ARMS, DEFAULT, PUBLISHED, UNIFORM, VRB, VRB_SEEDED
-from varmix.experiments.kmeans.course import MARKS
-from varmix.experiments.kmeans.data import CHEST, GENERATED, KDD, MNIST, REAL
-from varmix.experiments.kmeans.findings import findings
-from varmix.experiments.kmeans.table import Table, arrival
-from varmix.experiments.kmeans.words import ENOUGH
-from varmix.experiments.records import Record
+from lab.experiments.kmeans.arms import AGAIN
+from lab.experiments.kmeans.arms import ARMS
+from lab.experiments.kmeans.arms import DEFAULT
+from lab.experiments.kmeans.arms import PUBLISHED
+from lab.experiments.kmeans.arms import UNIFORM
+from lab.experiments.kmeans.arms import VRB
+from lab.experiments.kmeans.arms import VRB_SEEDED
+from lab.experiments.kmeans.course import MARKS
+from lab.experiments.kmeans.data import CHEST
+from lab.experiments.kmeans.data import GENERATED
+from lab.experiments.kmeans.data import KDD
+from lab.experiments.kmeans.data import MNIST
+from lab.experiments.kmeans.data import REAL
+from lab.experiments.kmeans.findings import findings
+from lab.experiments.kmeans.table import Table
+from lab.experiments.kmeans.table import arrival
+from lab.experiments.kmeans.findings__words import ENOUGH
+from lab.reproduce.records import Record
 
 
 def arm(level=0.1, *, setup=0.0, each=1e-4, moment=1.0, runs=2, shift=0.0):

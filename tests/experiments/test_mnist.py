@@ -9,30 +9,41 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from varmix.experiments import mnist
-from varmix.experiments.mnist import arms, data, digits
-from varmix.experiments.mnist.protocol import FIRST, QUICK_ARMS, best_steps, key, plan, run, search, seconds, then
-from varmix.experiments.mnist.samples import Sample, Split
-from varmix.experiments.mnist.tasks import (
-    AGAIN,
-    BALANCED,
-    CROSS,
-    LABELS,
-    LARGE,
-    LARGER,
-    MNIST,
-    OTHERS,
-    RARE,
-    RESHUFFLING,
-    STATIC,
-    TASKS,
-)
-from varmix.experiments.records import Record
+from lab.experiments import networks as mnist
+from lab.experiments.networks import arms
+from lab.experiments.networks import data
+from lab.experiments.networks import data__digits as digits
+from lab.experiments.networks.protocol import FIRST
+from lab.experiments.networks.protocol import QUICK_ARMS
+from lab.experiments.networks.protocol import best_steps
+from lab.experiments.networks.protocol import key
+from lab.experiments.networks.protocol import plan
+from lab.experiments.networks.protocol import run
+from lab.experiments.networks.protocol import search
+from lab.experiments.networks.protocol import seconds
+from lab.experiments.networks.protocol import then
+from lab.experiments.networks.samples import Sample
+from lab.experiments.networks.samples import Split
+from lab.experiments.networks.tasks import AGAIN
+from lab.experiments.networks.tasks import BALANCED
+from lab.experiments.networks.tasks import CROSS
+from lab.experiments.networks.tasks import LABELS
+from lab.experiments.networks.tasks import LARGE
+from lab.experiments.networks.tasks import LARGER
+from lab.experiments.networks.tasks import MNIST
+from lab.experiments.networks.tasks import OTHERS
+from lab.experiments.networks.tasks import RARE
+from lab.experiments.networks.tasks import RESHUFFLING
+from lab.experiments.networks.tasks import STATIC
+from lab.experiments.networks.tasks import TASKS
+from lab.reproduce.records import Record
 
 torch = pytest.importorskip("torch")
 
-from varmix.experiments.mnist import looks, training  # noqa: E402 - they import torch
-from varmix.experiments.mnist.networks import losses, norms  # noqa: E402
+from lab.experiments.networks import training__looks as looks  # noqa: E402 - they import torch
+from lab.experiments.networks import training  # noqa: E402 - they import torch
+from lab.experiments.networks.networks import losses  # noqa: E402
+from lab.experiments.networks.networks import norms  # noqa: E402
 
 SMALL = ("MLP, imbalanced, SGD", "CNN, balanced, Adam", RARE, "long tail, balanced loss", "sources of unequal noise")
 
@@ -187,7 +198,7 @@ def test_the_search_ends_within_half_an_octave(best):
 
 
 def test_a_plan_has_a_search_per_arm_and_then_follow_the_test_runs(small, monkeypatch):
-    monkeypatch.setattr("varmix.experiments.mnist.protocol.at_hand", lambda: list(TASKS))
+    monkeypatch.setattr("lab.experiments.networks.protocol.at_hand", lambda: list(TASKS))
     planned = plan("full")
     assert {c["part"] for c in planned} == {"tune"}
     assert AGAIN not in {c["arm"] for c in planned}
@@ -205,7 +216,7 @@ def test_a_plan_has_a_search_per_arm_and_then_follow_the_test_runs(small, monkey
 
 
 def test_an_arm_whose_search_is_missing_is_not_tested_at_a_step_that_nobody_chose(small, monkeypatch):
-    monkeypatch.setattr("varmix.experiments.mnist.protocol.at_hand", lambda: list(TASKS))
+    monkeypatch.setattr("lab.experiments.networks.protocol.at_hand", lambda: list(TASKS))
     records = [record(c, {"best": 1.0, "tried": {}}) for c in plan("full") if c["arm"] == RESHUFFLING]
     assert {c["arm"] for c in then("full", records)} == {RESHUFFLING, AGAIN}
 
@@ -281,7 +292,7 @@ def test_words_and_rare_classes_are_split_too(monkeypatch):
 
 def test_plans_and_findings_do_without_pytorch():
     code = (
-        "import sys; from varmix.experiments.mnist import EXPERIMENT; EXPERIMENT.plan('quick')\n"
+        "import sys; from lab.experiments.networks import EXPERIMENT; EXPERIMENT.plan('quick')\n"
         "EXPERIMENT.findings([]); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

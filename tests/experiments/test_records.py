@@ -3,7 +3,8 @@ import multiprocessing
 
 import pytest
 
-from varmix.experiments.records import Record, Records
+from lab.reproduce.records import Record
+from lab.reproduce.records import Records
 
 CONFIG = {"arm": "mixture", "seed": 3}
 

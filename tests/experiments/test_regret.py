@@ -3,10 +3,15 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from varmix.experiments import regret
-from varmix.experiments.problems import Problem, make_bounds, make_losses, make_ratios, play
-from varmix.experiments.records import Record
-from varmix.experiments.regret import grid, summarise
+from lab.experiments import regret
+from lab.experiments.regret__problems import Problem
+from lab.experiments.regret__problems import make_bounds
+from lab.experiments.regret__problems import make_losses
+from lab.experiments.regret__problems import make_ratios
+from lab.experiments.regret__problems import play
+from lab.reproduce.records import Record
+from lab.experiments.regret import grid
+from lab.experiments.regret import summarise
 
 BASE = Problem(k=5, c=10.0, mixtures="hot", losses="stationary", rounds=3000, seed=900)
 

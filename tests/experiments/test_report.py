@@ -10,11 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from varmix.experiments.findings import Claim, Evolution, Findings, Picture
-from varmix.experiments.report import evolutions, figures, page, write
-from varmix.experiments.report.benchmarks import render
-from varmix.experiments.report.document import resource
-from varmix.experiments.report.markup import data, number
+from lab.reproduce.findings import Claim
+from lab.reproduce.findings import Evolution
+from lab.reproduce.findings import Findings
+from lab.reproduce.findings import Picture
+from lab.report import evolutions
+from lab.report import page__figures as figures
+from lab.report import page
+from lab.report import write
+from lab.report.benchmarks import render
+from lab.report.document import resource
+from lab.report.markup import data
+from lab.report.markup import number
 
 NASTY = "</script><script>alert(1)</script> <b> & \"quoted\" 'x' <!--"
 FACTS = {"mode": "quick", "command": "`varmix reproduce --quick`", NASTY: NASTY}
@@ -206,7 +213,7 @@ def test_findings_that_cannot_be_shown_are_refused_with_advice(monkeypatch):
         evolutions.embed(Evolution("w", "W", "x", "y", [2, 1], {"a": [1, 1]}), "plot")
     with pytest.raises(ValueError, match=r"arm 'a' has 1 values for 2 places .* nan where there is none"):
         evolutions.embed(Evolution("w", "W", "x", "y", [1, 2], {"a": [1]}), "plot")
-    monkeypatch.setitem(sys.modules, "varmix.experiments.plots", None)
+    monkeypatch.setitem(sys.modules, "lab.plots", None)
     with pytest.raises(ImportError, match=r"pip install '\.\[experiments\]' in a checkout"):
         figures.embed(Picture("a", "b", "c", lambda: None), "a-")
 

@@ -16,20 +16,28 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from varmix import Dense, GainMeter, cli, vrm
+from varmix import Dense
+from varmix import GainMeter
+from lab import __main__ as cli
+from varmix import vrm
 from varmix import save as save_sampler
 from varmix.components import Groups
-from varmix.experiments import blobs, catalogue, regret, reproduce
-from varmix.experiments.catalogue import Entry
-from varmix.experiments.experiment import Experiment
-from varmix.experiments.folder import locked, set_aside
-from varmix.experiments.records import Record, Records
-from varmix.experiments.request import Request
-from varmix.experiments.work import Work
-from varmix.refusal import Refusal
+from lab.experiments import blobs
+from lab.reproduce import catalogue
+from lab.experiments import regret
+from lab.reproduce import command as reproduce
+from lab.reproduce.catalogue import Entry
+from lab.reproduce.experiment import Experiment
+from lab.reproduce.command__folder import locked
+from lab.reproduce.command__folder import set_aside
+from lab.reproduce.records import Record
+from lab.reproduce.records import Records
+from lab.reproduce.request import Request
+from lab.reproduce.work import Work
+from lab.refusal import Refusal
 from varmix.rl import ReplayBuffer
 
-COMMAND = [sys.executable, "-c", "from varmix.cli import main; main()", "reproduce", "regret", "--quick", "--jobs", "2"]
+COMMAND = [sys.executable, "-c", "from lab.__main__ import main; main()", "reproduce", "regret", "--quick", "--jobs", "2"]
 
 
 def start(out, *options, **more):
@@ -261,7 +269,7 @@ def test_a_disk_that_fills_up_ends_in_one_line(tiny, tmp_path, capsys, monkeypat
     def full(*arguments):
         raise OSError(28, "No space left on device", str(tmp_path / "records"))
 
-    monkeypatch.setattr("varmix.experiments.work.perform", full)
+    monkeypatch.setattr("lab.reproduce.work.perform", full)
     code, printed = done(capsys, tmp_path)
     assert code == 2
     assert "No space left on device" in printed
@@ -271,7 +279,7 @@ def test_a_disk_that_fills_up_ends_in_one_line(tiny, tmp_path, capsys, monkeypat
 
 def test_a_failing_run_is_told_whatever_its_message_and_gone_after_it_succeeds(tiny, tmp_path, capsys, monkeypatch):
     tiny[1] = tiny[1] | {"arm": "[/x]"}
-    monkeypatch.setattr("varmix.experiments.regret.seconds", lambda config: 0.1)
+    monkeypatch.setattr("lab.experiments.regret.seconds", lambda config: 0.1)
     made = replace(regret.EXPERIMENT, seconds=lambda config: 0.1)
     monkeypatch.setattr(regret, "EXPERIMENT", made)
     code, printed = done(capsys, tmp_path)
@@ -297,7 +305,7 @@ def test_stopping_during_the_report_says_that_all_runs_are_saved(tiny, tmp_path,
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("varmix.experiments.report.write", interrupted)
+    monkeypatch.setattr("lab.report.write", interrupted)
     code, printed = done(capsys, tmp_path)
     assert code == 130
     assert "3 of 3 runs are saved" in printed
@@ -316,10 +324,10 @@ def test_the_report_shows_what_earlier_calls_have_left_in_the_folder(tiny, tmp_p
 
 def test_a_terminal_that_knows_ascii_only_gets_a_table_all_the_same(tmp_path):
     code = (
-        "from varmix.experiments import regret; from dataclasses import replace;"
+        "from lab.experiments import regret; from dataclasses import replace;"
         "base = regret.plan('quick')[0] | {'rounds': 20};"
         "regret.EXPERIMENT = replace(regret.EXPERIMENT, plan=lambda mode: [base]);"
-        "from varmix.cli import main; main()"
+        "from lab.__main__ import main; main()"
     )
     command = [sys.executable, "-c", code, "reproduce", "regret", "--jobs", "1", "--out", str(tmp_path)]
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}

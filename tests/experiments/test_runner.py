@@ -3,10 +3,15 @@ from dataclasses import asdict, replace
 import pytest
 from rich.console import Console
 
-from varmix.experiments.problems import Problem
-from varmix.experiments.records import Records
-from varmix.experiments.regret import DEFAULT
-from varmix.experiments.runner import Job, WorkerError, error_file, one_of_each_first, perform, versions
+from lab.experiments.regret__problems import Problem
+from lab.reproduce.records import Records
+from lab.experiments.regret import DEFAULT
+from lab.reproduce.runner import Job
+from lab.reproduce.runner import WorkerError
+from lab.reproduce.runner import error_file
+from lab.reproduce.runner import one_of_each_first
+from lab.reproduce.runner import perform
+from lab.reproduce.runner import versions
 
 
 def job(seed=0, arm=DEFAULT, **changes):
@@ -92,7 +97,8 @@ def test_a_pool_that_breaks_while_runs_are_handed_out_is_told_too(tmp_path, cons
 
 
 def test_a_result_that_json_cannot_hold_is_a_failed_run(tmp_path, monkeypatch):
-    from varmix.experiments import regret, runner
+    from lab.experiments import regret
+    from lab.reproduce import runner
 
     made = replace(regret.EXPERIMENT, run=lambda config: {"paid": float("nan")})
     monkeypatch.setattr(regret, "EXPERIMENT", made)

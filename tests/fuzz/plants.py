@@ -8,7 +8,9 @@ from numba import njit
 
 from fuzz.targets import Target, demand
 from varmix import CheckpointError
-from varmix.states import loading, read_array, require
+from varmix._core.state import loading
+from varmix._core.state import read_array
+from varmix._core.state import require
 
 
 class Sound:

@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from varmix.components.ring import MAGNITUDES, empty_buckets
-from varmix.kernels import buckets as kernels
-from varmix.kernels.buckets import BUCKETS, CHUNK, LARGEST, PAGE, SMALLEST
+from varmix.components._replay__ring import MAGNITUDES
+from varmix.components._replay__ring import empty_buckets
+from varmix.components import _replay_kernels as kernels
+from varmix.components._replay_kernels import BUCKETS
+from varmix.components._replay_kernels import CHUNK
+from varmix.components._replay_kernels import LARGEST
+from varmix.components._replay_kernels import PAGE
+from varmix.components._replay_kernels import SMALLEST
 
 
 class Naive:

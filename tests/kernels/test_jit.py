@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numba
 import pytest
 
-from varmix.kernels import jit
+from varmix._kernels import jit
 
 SOURCE = str(Path(jit.__file__).parents[2])
 

@@ -7,9 +7,14 @@ import pytest
 
 from kdpps import features
 from varmix import KDpp, Subsets, Uniform
-from varmix.components.symmetric import keep_probabilities, log_polynomials, taken_probabilities
-from varmix.kernels import determinants, kdpp, random, subsets
-from varmix.uniforms import Uniforms
+from varmix.components._kdpp_laws__symmetric import keep_probabilities
+from varmix.components._kdpp_laws__symmetric import log_polynomials
+from varmix.components._kdpp_laws__symmetric import taken_probabilities
+from varmix.components import _kdpp_kernels as determinants
+from varmix.components import _kdpp_kernels__kdpp as kdpp
+from varmix._kernels import random
+from varmix.components import _uniform_kernels as subsets
+from varmix._core.rng import Uniforms
 
 
 class Stream:

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from varmix.kernels import cells, kmeans, seeding
-from varmix.solvers.linear import unchecked_rows
+from varmix.estimators.clustering import _kernels__cells as cells
+from varmix.estimators.clustering import _kernels as kmeans
+from varmix.estimators.clustering import _kernels__seeding as seeding
+from varmix.solvers._linear import unchecked_rows
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(700, 9)) * np.arange(1, 10) * (RNG.random((700, 9)) < 0.6)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from helpers import random_metric
-from varmix.kernels.linear import factor, solve
+from varmix._kernels.simplex__linear import factor
+from varmix._kernels.simplex__linear import solve
 
 
 def factored(M, index, last):

@@ -8,7 +8,7 @@ import pytest
 import varmix
 from helpers import norms_at
 from varmix import Cumulative, Points, literature, vrb, with_uniform
-from varmix.draw import seal
+from varmix._core.draw import seal
 
 
 class PlainVRB:

@@ -9,7 +9,7 @@ import pytest
 import varmix
 from helpers import cost, random_ratios
 from varmix import BarrierNewton, Dense, Evidence
-from varmix.draw import seal
+from varmix._core.draw import seal
 from varmix.hindsight import best_mixture
 
 N, K = 20, 4

@@ -1,7 +1,9 @@
 import pytest
 
 from streaming import Counting, Shuffled
-from varmix.torch.feeds import START, Feed, Place
+from varmix.torch._stream_source import START
+from varmix.torch._stream_source import Feed
+from varmix.torch._stream_source import Place
 
 SOURCES = {"list": lambda: list("abcdefg"), "stateful": lambda: Counting(7), "epochs": lambda: Shuffled(7)}
 

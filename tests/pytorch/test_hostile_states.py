@@ -12,8 +12,8 @@ from streaming import Counting
 from varmix import CheckpointError
 from varmix.testing import same
 from varmix.torch import AdaptiveLoader, Interleave, MixtureBatchSampler
-from varmix.torch.flight import WAITING
-from varmix.torch.tensors import as_arrays
+from varmix.torch._epoch__flight import WAITING
+from varmix.torch._tensors import as_arrays
 
 TARGET = np.where(np.arange(100) < 5, 0.0, 1.0)
 LAWS = np.random.default_rng(0).gamma(1.0, size=(100, 3))

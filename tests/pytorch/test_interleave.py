@@ -11,8 +11,8 @@ from streaming import Keyed
 from varmix import BarrierNewton, Cautious, Fixed, Leader
 from varmix.allocate import carried, independent, stratified
 from varmix.testing import same
-from varmix.torch.interleave import Interleave
-from varmix.torch.tensors import device_of
+from varmix.torch._interleave import Interleave
+from varmix.torch._tensors import device_of
 
 TARGET = {"a": 0.5, "b": 0.3, "c": 0.2}
 

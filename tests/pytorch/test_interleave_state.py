@@ -16,7 +16,7 @@ from streaming import Counting, Keyed, Shuffled, went
 from varmix import Fixed
 from varmix.allocate import carried, independent
 from varmix.testing import same
-from varmix.torch.interleave import Interleave
+from varmix.torch._interleave import Interleave
 
 TARGET = {"list": 3.0, "class": 2.0, "stateful": 2.0, "epochs": 1.0, "generator": 1.0}
 ENDS = ("stop", "restart", "drop")

@@ -14,8 +14,9 @@ import varmix
 from loading import EAGER, LABELS, Numbers, follow, losses
 from varmix.allocate import Shuffled, carried, stratified
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler, TensorDraw
-from varmix.torch.collate import Samples, Slots
-from varmix.torch.source import is_reshuffled
+from varmix.torch._tagging import Samples
+from varmix.torch._tagging import Slots
+from varmix.torch._source import is_reshuffled
 
 
 def make(**options):

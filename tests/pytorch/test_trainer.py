@@ -15,7 +15,8 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments, default_data_collator
 
 from loading import EAGER
-from varmix.torch import MixtureBatchSampler, norms
+from varmix.torch import MixtureBatchSampler
+from varmix.torch import norms
 
 PAGE = Path(__file__).parents[2] / "docs" / "torch.md"
 N, BATCH = 102, 10

@@ -6,7 +6,8 @@ import pytest
 import varmix
 from helpers import nameless
 from replaying import BOX, DISCRETE, IMAGE, Space, filled, numbered, stays
-from varmix import CheckpointError, checkpoint
+from varmix import CheckpointError
+from varmix._core import checkpoint
 from varmix.rl import ReplayBuffer
 from varmix.testing import same
 

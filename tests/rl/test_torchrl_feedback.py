@@ -5,7 +5,7 @@ import pytest
 
 import varmix
 from torchrl_buffers import buffer, deltas, errors_of, feed, told_buffer, torch
-from varmix.rl.buffer import LEARNER
+from varmix.rl._replay_buffer import LEARNER
 
 
 def test_feedback_moves_the_mixture_and_the_priorities():
@@ -118,7 +118,7 @@ def test_feedback_that_is_not_finite_is_refused_and_changes_nothing(bad):
         with pytest.raises(ValueError, match="delta must be finite"):
             told.update_priority(torch.tensor([1, 2]), torch.tensor([1.0, bad]))
     assert np.array_equal(deltas(told), before)
-    assert varmix.arrays.same(told.sampler.sampler.state_dict(), state)
+    assert varmix._core.validation.same(told.sampler.sampler.state_dict(), state)
     feed(told, batch)  # the receipt is still good
 
 

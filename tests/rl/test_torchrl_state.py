@@ -9,7 +9,7 @@ from rich.console import Console
 
 import varmix
 from torchrl_buffers import buffer, feed, told_buffer, torch
-from varmix.experiments.inspect import show
+from varmix.__main__ import show
 
 
 def go_on(rb, rounds=3):
@@ -64,7 +64,7 @@ def test_a_state_is_not_touched_by_what_happens_later():
     state = told.sampler.state_dict()
     kept = copy.deepcopy(state)
     go_on(told)
-    assert varmix.arrays.same(as_arrays(state), as_arrays(kept))
+    assert varmix._core.validation.same(as_arrays(state), as_arrays(kept))
 
 
 def as_arrays(state):
@@ -87,7 +87,7 @@ def test_a_damaged_state_is_refused_and_changes_nothing():
     for state in bad:
         with pytest.raises(varmix.CheckpointError, match=r"belong|damaged|Saved|format"):
             told.sampler.load_state_dict(state)
-    assert varmix.arrays.same(as_arrays(told.sampler.state_dict()), as_arrays(good))
+    assert varmix._core.validation.same(as_arrays(told.sampler.state_dict()), as_arrays(good))
     feed(told, batch)
 
 
@@ -141,7 +141,7 @@ def test_tensors_that_no_sampler_can_have_saved_are_refused_and_change_nothing(n
     good = told.sampler.state_dict()
     with pytest.raises(varmix.CheckpointError):
         told.sampler.load_state_dict(good | {"receipts": good["receipts"] | HOSTILE[name](good["receipts"])})
-    assert varmix.arrays.same(as_arrays(told.sampler.state_dict()), as_arrays(good))
+    assert varmix._core.validation.same(as_arrays(told.sampler.state_dict()), as_arrays(good))
     feed(told, batch)
 
 
@@ -158,4 +158,4 @@ def test_a_folder_with_receipts_of_one_column_is_refused_and_changes_nothing(tmp
     good = rb.sampler.state_dict()
     with pytest.raises(varmix.CheckpointError, match="ratios"):
         rb.sampler.loads(tmp_path)
-    assert varmix.arrays.same(as_arrays(rb.sampler.state_dict()), as_arrays(good))
+    assert varmix._core.validation.same(as_arrays(rb.sampler.state_dict()), as_arrays(good))

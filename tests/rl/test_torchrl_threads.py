@@ -5,7 +5,7 @@ import threading
 import numpy as np
 
 from torchrl_buffers import buffer, feed, torch, transitions
-from varmix.spaces import Window
+from varmix._core.spaces import Window
 
 
 def test_prefetched_batches_bring_their_own_receipts():

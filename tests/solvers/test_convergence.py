@@ -5,8 +5,16 @@ import pytest
 
 import varmix
 from solving import linear
-from varmix.benchmarks.solvers import kinds, minimum, regression
-from varmix.solvers import Custom, Linear, adagrad, coordinate_descent, saga, sgd, svrg
+from lab.benchmarks.solvers import kinds
+from lab.benchmarks.solvers import minimum
+from lab.benchmarks.solvers import regression
+from varmix.solvers import Custom
+from varmix.solvers import Linear
+from varmix.solvers import _sgd__adagrad as adagrad
+from varmix.solvers import coordinate_descent
+from varmix.solvers import _variance_reduced__saga as saga
+from varmix.solvers import _sgd as sgd
+from varmix.solvers import _variance_reduced as svrg
 
 N = 500
 LABELS = kinds(N)

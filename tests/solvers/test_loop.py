@@ -7,8 +7,14 @@ import pytest
 
 import varmix
 from solving import custom, linear
-from varmix.arrays import same
-from varmix.solvers import Custom, adagrad, coordinate_descent, saga, sgd, steps, svrg
+from varmix._core.validation import same
+from varmix.solvers import Custom
+from varmix.solvers import _sgd__adagrad as adagrad
+from varmix.solvers import coordinate_descent
+from varmix.solvers import _variance_reduced__saga as saga
+from varmix.solvers import _sgd as sgd
+from varmix.solvers import _schedules as steps
+from varmix.solvers import _variance_reduced as svrg
 
 OVER_POINTS = [sgd, adagrad, svrg, saga]
 SOLVERS = pytest.mark.parametrize("solver", [*OVER_POINTS, coordinate_descent], ids=lambda s: s.__name__)

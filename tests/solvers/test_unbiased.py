@@ -8,7 +8,8 @@ import pytest
 from helpers import atom_probabilities, lane_probabilities
 from solving import OVER_POINTS, coordinates, law, linear, samplers, step_of
 from varmix.allocate import independent, stratified
-from varmix.solvers.coordinate import CompiledCoordinates, Coordinates
+from varmix.solvers._coordinate import CompiledCoordinates
+from varmix.solvers._coordinate import Coordinates
 
 N = 7
 NAMES = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import varmix
 from varmix import BarrierNewton, Cautious, Evidence, Fixed, Groups, Sampler, with_uniform
 from varmix.allocate import Shuffled
-from varmix.learners.base import save_state
+from varmix.learners._base import save_state
 from varmix.testing import same
 
 K = 3

@@ -10,7 +10,9 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import varmix
-from varmix import Dense, Groups, checkpoint
+from varmix import Dense
+from varmix import Groups
+from varmix._core import checkpoint
 from varmix.testing import same
 
 LABELS = np.repeat([0, 1, 2], [5, 10, 15])

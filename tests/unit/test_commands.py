@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from varmix import commands
+from lab import commands
 
 
 class Distribution:

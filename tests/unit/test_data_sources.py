@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from varmix import datasets
-from varmix.datasets import DataUnavailable, sources
+from lab import datasets
+from lab.datasets import DataUnavailable
+from lab.datasets import sources
 
 
 @pytest.mark.usefixtures("active")

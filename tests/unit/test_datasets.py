@@ -6,8 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from varmix import datasets
-from varmix.datasets import DataDamaged, DataUnavailable, Spec, catalogue, npz
+from lab import datasets
+from lab.datasets import DataDamaged
+from lab.datasets import DataUnavailable
+from lab.datasets import Spec
+from lab.datasets import catalogue
+from lab.datasets import npz
 
 ROOT = Path(__file__).parents[2]
 
@@ -231,7 +235,7 @@ def test_a_file_that_another_process_takes_away_is_fetched_again(places, monkeyp
         path.unlink()
         raise FileNotFoundError(path)
 
-    monkeypatch.setattr("varmix.datasets.store.read", gone)
+    monkeypatch.setattr("lab.datasets.store.read", gone)
     assert np.array_equal(datasets.load("toy").X, _toy()["X"])
     assert places.fetched == 2
 
@@ -254,7 +258,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from varmix.datasets import npz
+from lab.datasets import npz
 arrays = {"X": np.random.default_rng(0).normal(size=(20_000, 3))}
 print(npz.digest(arrays), flush=True)
 while True:

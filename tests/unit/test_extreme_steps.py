@@ -5,7 +5,7 @@ import pytest
 
 import varmix
 from varmix import OGD, ONS, BarrierNewton, Cautious, Evidence, Leader, Neyman
-from varmix.arrays import same
+from varmix._core.validation import same
 from varmix.learners import save_state
 
 SETTINGS = (1e-320, 1e-299, 1e-100, 1e-10, 1.0, 1e10, 1e100, 1e299, 1.7e308)

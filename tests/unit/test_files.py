@@ -1,6 +1,6 @@
 import pytest
 
-from varmix.files import replacing
+from varmix._core.checkpoint__files import replacing
 
 
 def test_what_was_there_stays_until_all_is_written(tmp_path):

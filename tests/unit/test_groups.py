@@ -113,7 +113,7 @@ def test_a_target_that_varies_inside_groups_needs_a_table_and_a_constant_one_doe
 
 def test_groups_far_lighter_than_others_are_drawn_from_evenly():
     family = Groups([0, 0, 1, 1, 1], target=[1, 2, 1e-18, 2e-18, 1e-18])
-    atoms, _ = family.draw(np.ones(4000, dtype=np.int64), varmix.uniforms.Uniforms(0))
+    atoms, _ = family.draw(np.ones(4000, dtype=np.int64), varmix._core.rng.Uniforms(0))
     assert np.bincount(atoms, minlength=5)[2:] / 4000 == pytest.approx([0.25, 0.5, 0.25], abs=0.03)
 
 

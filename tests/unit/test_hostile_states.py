@@ -13,9 +13,10 @@ import pytest
 from safetensors.numpy import save_file
 
 import varmix
-from varmix import checkpoint
+from varmix._core import checkpoint
 from varmix.components import Distances
-from varmix.receipts import WINDOW, PastIds
+from varmix._core.draw__receipts import WINDOW
+from varmix._core.draw__receipts import PastIds
 from varmix.testing import same
 
 LABELS = np.repeat([0, 1, 2], [5, 10, 15])
@@ -247,7 +248,7 @@ def test_forged_files_are_refused_with_one_kind_of_error(name, tmp_path):
 
 
 def inspect(path):
-    command = [sys.executable, "-c", "from varmix.cli import main; main()", "inspect", str(path)]
+    command = [sys.executable, "-c", "from lab.__main__ import main; main()", "inspect", str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 

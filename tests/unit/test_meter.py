@@ -5,7 +5,7 @@ import pytest
 
 import varmix
 from varmix import Evidence, Fixed, GainMeter, Groups, Sampler, with_uniform
-from varmix.arrays import same
+from varmix._core.validation import same
 from varmix.meter import Moments
 from varmix.reweight import Clip
 
@@ -259,7 +259,8 @@ def test_intervals_of_receipts_of_many_sizes_cover_the_truth_too():
 
 
 def test_the_gain_that_a_solver_tells_is_that_of_all_its_draws():
-    from varmix.solvers import Linear, sgd
+    from varmix.solvers import Linear
+    from varmix.solvers import _sgd as sgd
 
     class Noting(Sampler):
         def update(self, draw, norms):

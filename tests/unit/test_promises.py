@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import varmix
-from varmix.experiments.convex.tasks import LISTED, TASKS
+from lab.experiments.convex.tasks import LISTED
+from lab.experiments.convex.tasks import TASKS
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ("docs/_build/", "docs/api/generated/")

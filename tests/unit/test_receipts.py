@@ -6,7 +6,9 @@ import pytest
 import varmix
 import varmix.testing
 from varmix import Dense, Groups
-from varmix.receipts import WINDOW, PastIds, UsedReceipts
+from varmix._core.draw__receipts import WINDOW
+from varmix._core.draw__receipts import PastIds
+from varmix._core.draw__receipts import UsedReceipts
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import varmix
 from varmix import Fixed, Replay, Sampler, vrm, with_uniform
-from varmix.arrays import same
-from varmix.components.replay import SETTINGS
-from varmix.components.ring import MAGNITUDES
-from varmix.kernels.buckets import bucket_of
-from varmix.spaces import Window
+from varmix._core.validation import same
+from varmix.components._replay import SETTINGS
+from varmix.components._replay__ring import MAGNITUDES
+from varmix.components._replay_kernels import bucket_of
+from varmix._core.spaces import Window
 
 PAIRS = ((0.01, 0.9), (1.0, 0.5), (0.0, 2.0))
 

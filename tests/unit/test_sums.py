@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import varmix
 from varmix import Evidence, Groups, Leader, Neyman
-from varmix.learners.base import save_state
+from varmix.learners._base import save_state
 
 LEARNERS = [varmix.BarrierNewton(), varmix.BarrierNewton(window=5), varmix.OGD(), varmix.OGD(step_size=0.1)]
 LEARNERS += [varmix.ONS(gamma=0.1), varmix.ONS(gamma=0.1, projection="pgd"), varmix.Fixed([0.2, 0.3, 0.5])]

@@ -5,7 +5,7 @@ import pytest
 
 import varmix
 from varmix import Dense, Distances, with_uniform
-from varmix.components import tabulated
+from varmix.components import _tables as tabulated
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from varmix.uniforms import BLOCK, Uniforms
+from varmix._core.rng import BLOCK
+from varmix._core.rng import Uniforms
 
 PATTERN = [1, 5, BLOCK - 3, 2, 3 * BLOCK, 7, BLOCK, 1]
 

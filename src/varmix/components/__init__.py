@@ -1,18 +1,21 @@
 """Families of sampling distributions, one per file."""
 
-from varmix.components.base import Components, Family, Inclusive
-from varmix.components.cumulative import Cumulative
-from varmix.components.dense import Dense
-from varmix.components.distances import Distances
-from varmix.components.exponential import Exponential
-from varmix.components.groups import Groups
-from varmix.components.kdpp import KDpp
-from varmix.components.mirror import MirrorDescent
-from varmix.components.ranks import Ranks
-from varmix.components.replay import Replay
-from varmix.components.sources import Sources
-from varmix.components.stack import Stack, with_uniform
-from varmix.components.uniform import Uniform
+from varmix.components._base import Components
+from varmix.components._base import Family
+from varmix.components._base import Inclusive
+from varmix.components._literature.cumulative import Cumulative
+from varmix.components._tables__dense import Dense
+from varmix.components._tables__distances import Distances
+from varmix.components._literature.exponential import Exponential
+from varmix.components._groups import Groups
+from varmix.components._kdpp import KDpp
+from varmix.components._literature.mirror_descent import MirrorDescent
+from varmix.components._literature.ranks import Ranks
+from varmix.components._replay import Replay
+from varmix.components._sources import Sources
+from varmix.components._stack import Stack
+from varmix.components._stack import with_uniform
+from varmix.components._uniform import Uniform
 
 __all__ = [
     "Components",

@@ -1,13 +1,15 @@
 """Online algorithms over mixtures, one per file."""
 
-from varmix.learners.barrier_newton import BarrierNewton
-from varmix.learners.base import Learner, load_state, save_state
-from varmix.learners.cautious import Cautious
-from varmix.learners.fixed import Fixed
-from varmix.learners.leader import Leader
-from varmix.learners.neyman import Neyman
-from varmix.learners.ogd import OGD
-from varmix.learners.ons import ONS
+from varmix.learners._barrier_newton import BarrierNewton
+from varmix.learners._base import Learner
+from varmix.learners._base import load_state
+from varmix.learners._base import save_state
+from varmix.learners._cautious import Cautious
+from varmix.learners._fixed import Fixed
+from varmix.learners._leader import Leader
+from varmix.learners._neyman import Neyman
+from varmix.learners._ogd import OGD
+from varmix.learners._ons import ONS
 
 __all__ = [
     "OGD",

@@ -5,7 +5,7 @@ batch, draw = buffer.sample(64)
 buffer.update(draw, td_errors)
 """
 
-from varmix.rl.buffer import ReplayBuffer
-from varmix.rl.transitions import Batch
+from varmix.rl._replay_buffer import ReplayBuffer
+from varmix.rl._transitions import Batch
 
 __all__ = ["Batch", "ReplayBuffer"]

@@ -14,25 +14,35 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from varmix.arrays import IntArray, State
-from varmix.checkpoint import load, save
-from varmix.commands import install
-from varmix.components.replay import SETTINGS, Replay
+from varmix._core.validation import IntArray
+from varmix._core.validation import State
+from varmix._core.checkpoint import load
+from varmix._core.checkpoint import save
+from lab.commands import install
+from varmix.components._replay import SETTINGS
+from varmix.components._replay import Replay
 from varmix.learners import Learner
-from varmix.presets import vrm
+from varmix._presets import vrm
 from varmix.reweight import Reweight, exact
-from varmix.rl.buffer import LEARNER
-from varmix.rl.slots import SlotSampler
-from varmix.sampler import Sampler
-from varmix.states import CheckpointError, loading, printable
+from varmix.rl._replay_buffer import LEARNER
+from varmix.rl._tickets__slots import SlotSampler
+from varmix._sampler import Sampler
+from varmix._core.state import CheckpointError
+from varmix._core.state import loading
+from varmix._core.state import printable
 
 try:
     import torch
     from torchrl.data import TensorDictReplayBuffer
     from torchrl.data.replay_buffers.samplers import PrioritizedSampler
 
-    from varmix.rl.tensors import as_priorities, as_slots, check_storage
-    from varmix.torch.tensors import as_arrays, as_doubles, as_numpy, as_tensors
+    from varmix.rl.torchrl__tensors import as_priorities
+    from varmix.rl.torchrl__tensors import as_slots
+    from varmix.rl.torchrl__tensors import check_storage
+    from varmix.torch._tensors import as_arrays
+    from varmix.torch._tensors import as_doubles
+    from varmix.torch._tensors import as_numpy
+    from varmix.torch._tensors import as_tensors
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
         f"varmix.rl.torchrl needs torch and torchrl, which are missing. "

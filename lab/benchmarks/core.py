@@ -1,0 +1,168 @@
+"""Speed of the core, beside PyTorch's samplers in the same run; and its memory, and its start.
+
+The shape is that of the largest data set of the paper: 145,751 points, ten components and the uniform one.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from rich.console import Console
+
+import varmix
+from varmix._core.validation import FloatArray
+from lab.benchmarks import core__processes as processes
+from lab.benchmarks.peers import TORCH
+from lab.benchmarks.timing import Action
+from lab.benchmarks.timing import best_of
+from varmix.components import Components
+from varmix._kernels.simplex import metric_step
+
+K = 11
+SIZES = (1, 100, 250, 1000)
+LIMITS = {  # what is aimed for, printed beside what is measured
+    "Dense, m = 1": "limit 10 us",
+    "Dense, m = 100": "limit 35 us",
+    "Dense, m = 250": "limit 1 x",
+    "Dense, m = 1000": "limit 1 x",
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured: points, calls and repetitions of the timings, rounds, processes, points in huge groups."""
+
+    n: int = 145_751
+    calls: int = 3000
+    repeats: int = 7
+    rounds: int = 1_000_000
+    starts: int = 4
+    huge: tuple[int, ...] = (10**6, 10**8)
+
+
+FULL = Scale()
+
+
+def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
+    """Measure draws and updates, building, metric steps, a million rounds, the start, and memory."""
+    return {
+        "speed": speed(console, scale),
+        "building": building(console, scale),
+        "metric step us": metric_steps(console, scale),
+        "million rounds": long_run(console, scale.rounds),
+        "start-up": processes.start_up(console, scale.starts),
+        "huge groups": processes.huge_groups(console, scale.huge),
+    }
+
+
+def speed(console: Console, scale: Scale) -> dict[str, object]:
+    """One draw with its update, and one index of the peer's samplers; the unit is an index of its plain one."""
+    labels = np.arange(scale.n) % (K - 1)
+    families: dict[str, Components] = {
+        "Dense": varmix.Dense(table(scale.n)),
+        "Groups": varmix.Groups(labels),
+        "Groups, reshuffled": varmix.Groups(labels, replacement=False),
+    }
+    actions = torch_samplers(scale.n) if TORCH.present else {}
+    for name, family in families.items():
+        for m in SIZES:
+            actions[f"{name}, m = {m}"] = draw_and_update(family, m), scale.calls if m == 1 else scale.calls // 6
+    best = best_of(actions, scale.repeats)
+    epoch = best.pop("RandomSampler, one epoch", None)
+    one = None if epoch is None else epoch / scale.n
+    console.print(f"One draw and update, n = {scale.n:,}, k = {K}")
+    rows: dict[str, object] = {}
+    if one is not None:
+        console.print(f"  RandomSampler takes {1e9 * one:.0f} ns an index")
+        rows["RandomSampler, one index, ns"] = 1e9 * one
+    return rows | {name: _row(console, name, spent, one) for name, spent in best.items()}
+
+
+def _row(console: Console, name: str, spent: float, one: float | None) -> Mapping[str, float]:
+    each = spent / int(name.rsplit(maxsplit=1)[-1])
+    row, line = {"us": 1e6 * spent}, f"  {name:<30}{1e6 * spent:9.2f} us {1e9 * each:9.0f} ns an index"
+    if one is not None:
+        row["per index over RandomSampler"] = each / one
+        line += f" {each / one:8.2f} x RandomSampler"
+    console.print(f"{line}  {LIMITS.get(name, '')}".rstrip())
+    return row
+
+
+def torch_samplers(n: int) -> dict[str, tuple[Action, int]]:
+    """Give an epoch of the plain sampler, and a few draws of the weighted one; their names end in how many."""
+    import torch
+    from torch.utils.data import RandomSampler, WeightedRandomSampler
+
+    torch.set_num_threads(1)  # as ours
+    points, weights = range(n), torch.rand(n)
+
+    def epoch() -> None:
+        for _ in RandomSampler(points):
+            pass
+
+    return {
+        "RandomSampler, one epoch": (epoch, 1),
+        "WeightedRandomSampler, 1": (lambda: list(WeightedRandomSampler(weights, 1)), 3),
+        "WeightedRandomSampler, 100": (lambda: list(WeightedRandomSampler(weights, 100)), 3),
+    }
+
+
+def table(n: int, k: int = K - 1) -> FloatArray:
+    """Give a table of k laws over n points."""
+    values = np.random.default_rng(0).gamma(0.5, size=(n, k))
+    laws: FloatArray = values / values.sum(axis=0)
+    return laws
+
+
+def draw_and_update(family: Components, m: int) -> Action:
+    """Give one round of a sampler over the family."""
+    sampler, norms = varmix.vrm(family, rng=0), np.random.default_rng(1).random(m)
+    return lambda: sampler.update(sampler.draw(m), norms)
+
+
+def building(console: Console, scale: Scale) -> dict[str, float]:
+    """Build the families at that size."""
+    values, labels = table(scale.n), np.arange(scale.n) % (K - 1)
+    best = best_of(
+        {"Dense": (lambda: varmix.Dense(values), 1), "Groups": (lambda: varmix.Groups(labels), 1)}, scale.repeats
+    )
+    console.print(f"Building Dense at that size: {1e3 * best['Dense']:.1f} ms (limit 15)")
+    console.print(f"Building Groups at that size: {1e3 * best['Groups']:.1f} ms")
+    return {f"{name} ms": 1e3 * spent for name, spent in best.items()}
+
+
+def metric_steps(console: Console, scale: Scale) -> dict[str, float]:
+    """Time the exact metric step where a learner is most of the time: near its optimum."""
+    times = {}
+    for k in (2, 11, 20, 50, 100):
+        rng = np.random.default_rng(k)
+        A = rng.normal(size=(k, 4 * k))
+        w, M, x = np.full(k, 1 / k), A @ A.T + k * np.eye(k), np.empty(k)
+        step = partial(metric_step, w, 1e-3 * rng.normal(size=k), M, 0.001, x)
+        times[f"k = {k}"] = 1e6 * best_of({"step": (step, scale.calls // 15)}, scale.repeats)["step"]
+    console.print("Exact metric step: " + ", ".join(f"{name} {value:.1f} us" for name, value in times.items()))
+    return times
+
+
+def long_run(console: Console, rounds: int) -> dict[str, float]:
+    """Play many rounds on the blobs, one draw each: what rounding has left of the simplex."""
+    blob = np.arange(10_000) * 6 // 10_000
+    sampler, gamma = varmix.vrm(varmix.Groups(blob), gamma=0.1, rng=0), 0.1
+    active, rng = np.isin(blob, (2, 3)), np.random.default_rng(0)
+    worst_sum, least_anchor = 0.0, 1.0
+    start = time.perf_counter()
+    for uniforms in rng.random((rounds // 1000, 1000, 1)):
+        for u in uniforms:
+            draw = sampler.draw(1)
+            sampler.update(draw, u * active[draw.indices])
+        mixture = sampler.mixture
+        worst_sum = max(worst_sum, abs(float(mixture.sum()) - 1))
+        least_anchor = min(least_anchor, float(mixture[-1]))
+    each = (time.perf_counter() - start) / rounds
+    console.print(
+        f"{rounds:,} rounds on the blobs: finite {np.isfinite(sampler.mixture).all()}, sum off by {worst_sum:.1e}, "
+        f"anchor at least {least_anchor:.6f} (gamma {gamma}), {1e6 * each:.1f} us a round with the loop around it"
+    )
+    return {"sum off by": worst_sum, "least anchor": least_anchor}

@@ -1,0 +1,147 @@
+"""Speed and memory of prioritised replay: nine settings and uniform, beside cpprb's one setting in the same run.
+
+The transitions are CartPole's: four numbers before, four after, an action, a reward and an end.
+"""
+
+from dataclasses import dataclass
+from itertools import cycle
+from types import SimpleNamespace
+
+import numpy as np
+from rich.console import Console
+
+import varmix
+from varmix._core.validation import AnyArray
+from varmix._core.validation import FloatArray
+from lab.benchmarks.peers import CPPRB
+from lab.benchmarks.timing import Action
+from lab.benchmarks.timing import best_of
+from varmix.components._replay import SETTINGS
+from varmix.rl import ReplayBuffer
+from varmix._core.rng import Uniforms
+
+M = 64
+OBSERVATIONS, ACTIONS = SimpleNamespace(shape=(4,), dtype=np.float32), SimpleNamespace(shape=(), dtype=np.int64)
+LIMIT = 60  # us for a draw of 64 with all ratios and telling 64 errors, at a million items
+BYTES = 24  # an item
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured: items of the family, transitions of the buffers, calls and repetitions."""
+
+    items: tuple[int, ...] = (10**4, 10**5, 10**6)
+    buffer: int = 10**5
+    calls: int = 1000
+    repeats: int = 15
+
+
+FULL = Scale()
+
+
+def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
+    """Measure the family, whole buffers, and memory."""
+    return {"family": family(console, scale), "buffer": buffers(console, scale), "memory": memory(console, scale)}
+
+
+def errors(count: int, seed: int = 0) -> FloatArray:
+    """Give TD errors with heavy tails, as they are in practice."""
+    return np.random.default_rng(seed).standard_t(3, size=count)
+
+
+def family(console: Console, scale: Scale) -> dict[str, float]:
+    """A draw of 64 with the ratios of ten components, and telling 64 errors, through `Replay` itself."""
+    console.print(f"{len(SETTINGS)} settings and uniform, a draw of {M} with all ratios, then {M} errors told:")
+    actions: dict[str, tuple[Action, int]] = {}
+    for n in scale.items:
+        actions[f"{n:,} items, family"] = _family(n), scale.calls
+        actions[f"{n:,} items, sampler with its learner"] = _sampler(n), scale.calls
+    spent = {name: 1e6 * each for name, each in best_of(actions, scale.repeats).items()}
+    for name, us in spent.items():
+        limit = f"  limit {LIMIT} us" if name == "1,000,000 items, family" else ""
+        console.print(f"  {name:<48}{us:8.1f} us{limit}")
+    return {f"{name}, us": us for name, us in spent.items()}
+
+
+def _family(n: int) -> Action:
+    replay = _filled(n)
+    laws, uniforms, told = varmix.with_uniform(replay), Uniforms(1), _batches()
+    lanes = np.sort(np.random.default_rng(2).integers(0, laws.k, M))
+
+    def action() -> None:
+        atoms, _ = laws.draw(lanes, uniforms)
+        replay.set_delta(atoms, next(told))
+
+    return action
+
+
+def _sampler(n: int) -> Action:
+    sampler, told = varmix.vrm(_filled(n), rng=1), _batches()
+    return lambda: sampler.update(sampler.draw(M), np.abs(next(told)))
+
+
+def _filled(n: int) -> varmix.Replay:
+    replay = varmix.Replay(n)
+    replay.insert(n, errors(n))
+    return replay
+
+
+def _batches() -> "cycle[FloatArray]":
+    return cycle(errors(100 * M, seed=3).reshape(100, M))
+
+
+def buffers(console: Console, scale: Scale) -> dict[str, float]:
+    """Sampling 64 transitions and updating them, and adding one: ours, and cpprb's with one setting."""
+    console.print(f"Buffers of {scale.buffer:,} transitions, {M} sampled and updated, and one added:")
+    rows = np.random.default_rng(4).normal(size=(scale.buffer, 4)).astype(np.float32)
+    ours, actions = _ours(rows), {}
+    actions["varmix, sample and update"], actions["varmix, add"] = ours
+    if CPPRB.present:
+        actions["cpprb, sample and update"], actions["cpprb, add"] = _cpprbs(rows)
+    timed = {name: (action, scale.calls) for name, action in actions.items()}
+    spent = {name: 1e6 * each for name, each in best_of(timed, scale.repeats).items()}
+    for name, us in spent.items():
+        console.print(f"  {name:<48}{us:8.1f} us")
+    found = {f"{name}, us": us for name, us in spent.items()}
+    if CPPRB.present:
+        for what, limit in (("sample and update", " (limit 1)"), ("add", "")):
+            ratio = spent[f"varmix, {what}"] / spent[f"cpprb, {what}"]
+            console.print(f"  {what}: {ratio:.2f} of cpprb's time{limit}")
+            found[f"{what}, over cpprb"] = ratio
+    return found
+
+
+def _ours(rows: AnyArray) -> tuple[Action, Action]:
+    buffer, told, after = ReplayBuffer(len(rows), OBSERVATIONS, ACTIONS, rng=0), _batches(), np.zeros(4, np.float32)
+    for row in rows:
+        buffer.add(row, 1, 1.0, after, False)
+
+    def learn() -> None:
+        _, draw = buffer.sample(M)
+        buffer.update(draw, next(told))
+
+    return learn, lambda: buffer.add(rows[0], 1, 1.0, after, False)
+
+
+def _cpprbs(rows: AnyArray) -> tuple[Action, Action]:
+    from cpprb import PrioritizedReplayBuffer
+
+    fields = {"obs": {"shape": 4}, "act": {"dtype": np.int64}, "rew": {}, "next_obs": {"shape": 4}, "done": {}}
+    buffer, told = PrioritizedReplayBuffer(len(rows), fields, alpha=0.6, eps=0.01), _batches()
+    buffer.add(obs=rows, act=np.ones(len(rows)), rew=np.ones(len(rows)), next_obs=rows, done=np.zeros(len(rows)))
+    after = np.zeros(4, np.float32)
+
+    def learn() -> None:
+        batch = buffer.sample(M, 0.4)
+        buffer.update_priorities(batch["indexes"], np.abs(next(told)))
+
+    return learn, lambda: buffer.add(obs=rows[0], act=1, rew=1.0, next_obs=after, done=0.0)
+
+
+def memory(console: Console, scale: Scale) -> dict[str, float]:
+    """Bytes of all that a `Replay` keeps, an item."""
+    console.print(f"Memory of the table, for any number of settings (limit {BYTES} where items are many):")
+    found = {f"{n:,} items, bytes an item": varmix.Replay(n).nbytes / n for n in scale.items}
+    for name, size in found.items():
+        console.print(f"  {name:<48}{size:8.1f}")
+    return found

@@ -1,0 +1,147 @@
+"""How fast the solvers converge: SVRG and SAGA by sampler, and coordinate descent by sampler and step.
+
+Ridge regressions with known minimum.  The rows (for coordinates: the columns) are of four kinds, the longest the
+rarest.  Each sampler gets the constant step it can afford: 1 / (3 L) with the largest of the points' constants L for
+uniform draws, with their mean for draws that follow the lengths, and with twice the mean when half of the draws are
+uniform, which SAGA's table needs to stay young.  Nothing here depends on the machine.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+
+import varmix
+from varmix import Sampler
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix.solvers import Linear
+from varmix.solvers import Trace
+from varmix.solvers import coordinate_descent
+from varmix.solvers import _variance_reduced__saga as saga
+from varmix.solvers import _sgd as sgd
+from varmix.solvers import _variance_reduced as svrg
+
+SHARES = (0.7, 0.2, 0.08, 0.02)
+SCALES = (0.5, 1.0, 3.0, 8.0)
+L2 = 0.05
+REACHED = 1e-10  # an excess that counts as solved
+ROUNDING = 1e-14  # an excess that is only rounding, and says nothing about rates
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured: points, coordinates, and epochs of each."""
+
+    n: int = 500
+    coordinates: int = 50
+    epochs: int = 60
+    sweeps: int = 8000
+
+
+FULL = Scale()
+
+
+def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
+    """Measure the rates of SVRG and SAGA, and the draws that coordinate descent needs."""
+    return {
+        "factor of the excess per n gradients": rates(console, scale),
+        f"draws of a coordinate to an excess of {REACHED:g}": draws(console, scale),
+    }
+
+
+def rates(console: Console, scale: Scale = FULL) -> dict[str, dict[str, float]]:
+    """Give the factor of the excess per n gradients (full passes count), and where it ended; SGD as the control."""
+    labels = kinds(scale.n)
+    problem = regression(scale.n, 10, by_row=labels)
+    lipschitz, least = problem.lipschitz, minimum(problem)
+    mean = float(lipschitz.mean())
+    samplers: dict[str, tuple[Callable[[], Sampler], float]] = {
+        "uniform": (lambda: varmix.uniform(scale.n, rng=0), float(lipschitz.max())),
+        "static": (lambda: varmix.importance(lipschitz, rng=0), mean),
+        "VRM": (lambda: varmix.vrm(varmix.Groups(labels), rng=0), mean),
+        "static, half uniform": (lambda: varmix.importance(lipschitz, smoothing=0.5, rng=0), 2 * mean),
+        "VRM, half uniform": (lambda: varmix.vrm(varmix.Groups(labels), gamma=0.5, rng=0), 2 * mean),
+    }
+    results = {}
+    for solver in (svrg, saga, sgd):
+        for name, (sampler, bound) in samplers.items():
+            result = solver(problem, sampler(), step=1 / (3 * bound), batch=1, epochs=scale.epochs)
+            excess = np.array(result.trace.losses) - least
+            passes = np.array(result.trace.evaluations) / scale.n
+            row = {"step": 1 / (3 * bound), "rate": rate(excess, passes), "last excess": max(float(excess[-1]), 0.0)}
+            results[f"{solver.__name__}, {name}"] = row
+            console.print(
+                f"  {solver.__name__}, {name}: step {row['step']:.3g}, excess x {row['rate']:.3f} per n gradients, "
+                f"{row['last excess']:.1e} after {passes[-1]:.0f} n"
+            )
+    return results
+
+
+def draws(console: Console, scale: Scale = FULL) -> dict[str, dict[str, float]]:
+    """Give how many coordinates were drawn until the excess was small, by step rule and sampler."""
+    d, labels = scale.coordinates, kinds(scale.coordinates)
+    results: dict[str, dict[str, float]] = {}
+    problem = regression(10 * d, d, by_column=labels)
+    constants, least = np.mean(problem.rows.dense**2, axis=0) + L2, minimum(problem)
+    samplers: dict[str, tuple[Callable[[], Sampler], float]] = {
+        "uniform": (lambda: varmix.uniform(d, rng=0), 1 / (d * constants.max())),
+        "static": (lambda: varmix.importance(constants, rng=0), 1 / (2 * d * constants.mean())),
+        "VRM": (lambda: varmix.vrm(varmix.Groups(labels), rng=0), 1 / (2 * d * constants.mean())),
+    }
+    for rule in ("lipschitz", "unbiased"):
+        results[rule] = {}
+        for name, (sampler, step) in samplers.items():
+            result = coordinate_descent(
+                problem, sampler(), step="lipschitz" if rule == "lipschitz" else step, epochs=scale.sweeps, tol=1e-14
+            )
+            needed = first_below(result.trace, least + REACHED)
+            console.print(f"  coordinate descent, {rule} steps, {name}: {needed if needed else 'too many'} draws")
+            if needed:
+                results[rule][name] = needed
+    return results
+
+
+def kinds(n: int) -> IntArray:
+    """Give a label from 0 to 3 to each of n rows or columns, the last ones the rarest."""
+    return np.searchsorted(np.cumsum(SHARES), (np.arange(n) + 0.5) / n).astype(np.int64)
+
+
+def regression(n: int, d: int, *, by_row: IntArray | None = None, by_column: IntArray | None = None) -> Linear:
+    """Give a ridge regression whose rows or columns have the scales of their labels."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    if by_row is not None:
+        X *= np.array(SCALES)[by_row][:, None] / math.sqrt(d)
+    if by_column is not None:
+        X *= np.array(SCALES)[by_column]
+    y = X @ rng.normal(size=d) + rng.normal(size=n)
+    return Linear(X, y, loss="squared", l2=L2)
+
+
+def minimum(problem: Linear) -> float:
+    """Give the least F, from the normal equations of a dense problem without an intercept."""
+    X = problem.rows.dense
+    normal = X.T @ X / problem.n + problem.l2 * np.eye(problem.dim)
+    return problem.objective(np.asarray(np.linalg.solve(normal, X.T @ problem.y / problem.n), dtype=np.float64))
+
+
+def rate(excess: FloatArray, passes: FloatArray) -> float:
+    """Give the factor of the excess per pass, by least squares on the logarithms, before rounding takes over.
+
+    Examples
+    --------
+    >>> round(rate(np.array([1.0, 0.01, 1e-4, 1e-6, 0.0]), np.array([0.0, 2.0, 4.0, 6.0, 8.0])), 6)
+    0.1
+    """
+    small = np.flatnonzero(excess <= ROUNDING)
+    logs = np.log(excess[: small[0]] if len(small) else excess)
+    return float(np.exp(np.polyfit(passes[: len(logs)], logs, 1)[0]))
+
+
+def first_below(trace: Trace, level: float) -> int:
+    """Give the evaluations at the first look at or below a level; 0 if there was none."""
+    below = np.flatnonzero(np.array(trace.losses) <= level)
+    return trace.evaluations[below[0]] if len(below) else 0

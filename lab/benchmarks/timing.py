@@ -1,0 +1,63 @@
+"""Timing: seconds per call, and the machine they were measured on."""
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import numba
+import numpy as np
+
+import varmix
+from lab.benchmarks.peers import Peer
+
+Action: TypeAlias = Callable[[], object]
+CPUS = Path("/proc/cpuinfo")
+
+
+def seconds(action: Action, number: int) -> float:
+    """Give the seconds per call, over `number` calls and at least one."""
+    number = max(number, 1)
+    start = time.perf_counter()
+    for _ in range(number):
+        action()
+    return (time.perf_counter() - start) / number
+
+
+def best_of(actions: Mapping[str, tuple[Action, int]], repeats: int) -> dict[str, float]:
+    """Give the least seconds per call of every action, measured in turns.
+
+    The least, because other work on the machine only ever adds; in turns, so that it adds to all of them alike.
+
+    Examples
+    --------
+    >>> sorted(best_of({"sum": (lambda: sum(range(9)), 10), "nothing": (lambda: None, 10)}, repeats=2))
+    ['nothing', 'sum']
+    """
+    best = dict.fromkeys(actions, float("inf"))
+    for action, _ in actions.values():
+        action()  # compile, fill caches
+    for _ in range(repeats):
+        for name, (action, number) in actions.items():
+            best[name] = min(best[name], seconds(action, number))
+    return best
+
+
+def machine(peers: Iterable[Peer] = ()) -> dict[str, object]:
+    """Describe the machine and the packages that times depend on, with those peers that are there."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "varmix": varmix.__version__,
+    } | {peer.name: peer.version for peer in peers if peer.present}
+
+
+def _cpu() -> str:
+    lines = CPUS.read_text().splitlines() if CPUS.exists() else []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()

@@ -1,0 +1,62 @@
+"""Arrays in `.npz` files, known by the digest of their content.
+
+A digest of the file would differ between two ways of compressing the same numbers.  The digest of the content is the
+same for a file in a folder, a file in the cache and arrays that were just fetched: each set needs one number only.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from varmix._core.validation import AnyArray
+from lab.datasets.needs import DataDamaged
+from varmix._core.checkpoint__files import replacing
+
+Arrays: TypeAlias = dict[str, AnyArray]
+
+
+def digest(arrays: Arrays) -> str:
+    """SHA-256 of the content of named arrays, whatever their order in memory.
+
+    For every array, in the order of the names: the line `name dtype shape`, as numpy writes the two, and then the
+    numbers, row by row, as little-endian bytes.
+
+    Examples
+    --------
+    >>> X = np.arange(6, dtype=np.int16).reshape(2, 3)
+    >>> digest({"X": X})
+    '11f81f1a35660a7c1b1e27db591fc32d7f943924383fd87d930b270c66d4200b'
+    >>> digest({"X": np.asfortranarray(X)}) == digest({"X": X}) != digest({"X": X.T})
+    True
+    """
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        dtype = arrays[name].dtype.newbyteorder("<")
+        array = np.ascontiguousarray(arrays[name], dtype=dtype)
+        total.update(f"{name} {dtype.str} {array.shape}\n".encode())
+        total.update(array.reshape(-1).view(np.uint8).data)
+    return total.hexdigest()
+
+
+def read(path: Path, sha256: str) -> Arrays:
+    """Read all arrays of a file, C-contiguous, after checking that their digest is `sha256`."""
+    with path.open("rb") as file:
+        try:
+            with np.load(file, allow_pickle=False) as members:
+                arrays = {name: np.ascontiguousarray(members[name]) for name in members.files}
+            found = digest(arrays)
+        except Exception as error:  # broken bytes may fail anywhere: in the zip, the inflation, a header, an allocation
+            raise DataDamaged(
+                f"{path} is truncated or not an .npz file of arrays ({error}): expected SHA-256 {sha256}, got none."
+            ) from error
+    if found != sha256:
+        raise DataDamaged(f"{path} has other content than it should: expected SHA-256 {sha256}, got {found}.")
+    return arrays
+
+
+def write(path: Path, arrays: Arrays) -> None:
+    """Write arrays to a compressed file that is never seen half written."""
+    with replacing(path) as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)

@@ -1,0 +1,51 @@
+"""Six blobs in a row."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+
+BLOBS = 6
+MIDDLE = (2, 3)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the row lies: its height above the origin, half its width, and the deviation of each blob."""
+
+    height: float
+    width: float
+    deviation: float
+
+
+# The paper does not print the places.  They lie in a row away from the origin, so that the tilt of the separating line
+# and its offset have to be told apart; in a row through the origin any ten steps separate them.  The first is the one
+# that counts, chosen on seeds 500 to 509; the others show how much depends on it.
+PLACES = {
+    "row": Place(60.0, 8.0, 0.6),
+    "closer": Place(60.0, 6.0, 0.4),
+    "higher": Place(100.0, 6.0, 0.25),
+    "lower": Place(30.0, 5.0, 0.25),
+}
+
+
+@dataclass(frozen=True)
+class Blobs:
+    """Points (n, 2) with a constant feature behind them, labels -1 or 1, and the blob of each point."""
+
+    X: FloatArray
+    y: FloatArray
+    blob: IntArray
+
+
+def make_blobs(n: int = 10_000, rng: int = 0, place: str = "row") -> Blobs:
+    """Give six balanced, well-separated blobs from left to right; the left three are negative."""
+    where = PLACES[place]
+    generator = np.random.default_rng([rng, 1])  # not the stream that a sampler with this seed draws from
+    blob = np.arange(n) * BLOBS // n
+    across = np.linspace(-where.width, where.width, BLOBS)
+    centers = np.column_stack([across, where.height + np.tile([0.5, -0.5], BLOBS // 2)])
+    points = centers[blob] + where.deviation * generator.normal(size=(n, 2))
+    return Blobs(np.column_stack([points, np.ones(n)]), np.where(blob < BLOBS // 2, -1.0, 1.0), blob)

@@ -1,0 +1,87 @@
+"""DQN: deep Q-learning with double targets, plain enough to be read and fast enough for one core.
+
+The agent knows batches and importance weights, and nothing of how a batch was drawn.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from varmix._core.validation import FloatArray
+from lab.experiments.cartpole.dqn__network import Network
+from lab.experiments.cartpole.dqn__network import Vector
+from varmix.rl import Batch
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All numbers of the agent, the same for all arms; chosen with uniform replay on seeds 900 to 907.
+
+    The chance of a random action falls from one to `least_chance`, by half every `half_life` steps.
+    """
+
+    hidden: tuple[int, ...] = (64, 64)
+    discount: float = 0.99
+    step: float = 1e-3
+    soft: float = 0.01
+    clip: float = 10.0
+    batch: int = 64
+    capacity: int = 20_000
+    warm_up: int = 64
+    half_life: float = 1000.0
+    least_chance: float = 0.02
+
+    def chance(self, steps: int) -> float:
+        """Give the chance of a random action after so many steps."""
+        return float(max(self.least_chance, 0.5 ** (steps / self.half_life)))
+
+
+class Agent:
+    """Two networks: one that learns and acts, and one that follows it slowly and tells what is yet to come.
+
+    The temporal difference error of a transition is
+
+        delta = Q(s, a) - ( reward + discount * Q'(s', argmax_b Q(s', b)) )
+
+    with Q' the slow network, and a step goes down the gradient of the mean of weight * delta^2.
+    """
+
+    def __init__(self, features: int, actions: int, settings: Settings, rng: np.random.Generator) -> None:
+        self.settings = settings
+        self.online = Network([features, *settings.hidden, actions], rng)
+        self.slow = self.online.copy()
+        self._adam = torch.optim.Adam([self.online.flat], settings.step, fused=True)
+
+    def act(self, observation: Vector) -> int:
+        """Give the action that looks best."""
+        return int(self.online.plain(observation).argmax())
+
+    def learn(self, batch: Batch, weights: FloatArray) -> FloatArray:
+        """Take one step, let the slow network follow, and give the errors as they were before it."""
+        values = self.online(torch.from_numpy(batch.observations)).gather(1, torch.from_numpy(batch.actions)[:, None])
+        errors = values.detach().numpy()[:, 0] - self._goals(batch)
+        slopes = (2.0 / len(weights) * weights * errors).astype(np.float32)  # of the mean of weight * delta^2
+        self.online.flat.grad.zero_()
+        values.backward(torch.from_numpy(slopes[:, None]))
+        self._clip()
+        self._adam.step()
+        self.slow.flat.lerp_(self.online.flat, self.settings.soft)
+        return np.asarray(errors, dtype=np.float64)
+
+    def errors(self, batch: Batch) -> FloatArray:
+        """Give the temporal difference errors of a batch and learn nothing."""
+        values = self.online.plain(batch.observations)[np.arange(len(batch.actions)), batch.actions]
+        return np.asarray(values - self._goals(batch), dtype=np.float64)
+
+    def _goals(self, batch: Batch) -> Vector:
+        """Reward, and what the slow network thinks of the action that the other would take next."""
+        best = self.online.plain(batch.next_observations).argmax(1)
+        value = self.slow.plain(batch.next_observations)[np.arange(len(best)), best]
+        return np.asarray(batch.rewards + batch.discounts * value)
+
+    def _clip(self) -> None:
+        """Shorten the gradient to the length that is allowed: a weighted square has no other bound."""
+        length = float(torch.linalg.vector_norm(self.online.flat.grad))
+        if length > self.settings.clip:
+            self.online.flat.grad.mul_(self.settings.clip / length)

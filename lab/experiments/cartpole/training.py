@@ -1,0 +1,118 @@
+"""A run in CartPole: play, learn after every step, look at the buffer from time to time."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from lab.experiments.cartpole.dqn import Agent
+from lab.experiments.cartpole.dqn import Settings
+from lab.experiments.cartpole.dqn__network import Vector
+from varmix.meter import GainMeter
+from varmix.rl import ReplayBuffer
+
+ENVIRONMENT = "CartPole-v1"
+Look: TypeAlias = Callable[[int, Agent, ReplayBuffer], None]
+Environment: TypeAlias = Any  # Gymnasium's
+
+
+class Course(NamedTuple):
+    """What came of a run: rewards by episode, steps, the gain, and seconds, of which those inside the buffer."""
+
+    rewards: list[float]
+    steps: int
+    gain: float
+    seconds: float
+    buffer_seconds: float
+
+
+class Player:
+    """An agent, an environment and a buffer, and the clock that runs while the buffer works."""
+
+    def __init__(
+        self, agent: Agent, environment: Environment, buffer: ReplayBuffer, seed: np.random.SeedSequence
+    ) -> None:
+        self._agent, self._environment, self._buffer = agent, environment, buffer
+        self._settings = agent.settings
+        first, chances = seed.spawn(2)
+        self._seed: int | None = int(first.generate_state(1)[0])  # the environment's, for the first episode only
+        self._rng = np.random.default_rng(chances)
+        self.meter = GainMeter()
+        self.steps = 0
+        self.buffer_seconds = 0.0
+
+    def episode(self) -> float:
+        """Play to the end of an episode, learn after every step, and give the sum of the rewards."""
+        observation, _ = self._environment.reset(seed=self._seed)
+        self._seed, total, over = None, 0.0, False
+        while not over:
+            action = self._action(observation)
+            after, reward, terminated, truncated, _ = self._environment.step(action)
+            begun = time.thread_time()
+            self._buffer.add(observation, action, reward, after, terminated, truncated)
+            self.buffer_seconds += time.thread_time() - begun
+            observation, over = after, terminated or truncated
+            total += float(reward)
+            self.steps += 1
+            if self.steps >= self._settings.warm_up:
+                self._learn()
+        return total
+
+    def _action(self, observation: Vector) -> int:
+        if self._rng.random() < self._settings.chance(self.steps):
+            return int(self._rng.integers(self._environment.action_space.n))
+        return self._agent.act(observation)
+
+    def _learn(self) -> None:
+        begun = time.thread_time()
+        batch, draw = self._buffer.sample(self._settings.batch)
+        drawn = time.thread_time()
+        errors = self._agent.learn(batch, draw.weights)
+        self.meter.update(draw, np.abs(errors))
+        learnt = time.thread_time()
+        self._buffer.update(draw, errors)
+        self.buffer_seconds += (drawn - begun) + (time.thread_time() - learnt)
+
+
+def play(
+    settings: Settings,
+    make: Callable[[Environment, np.random.SeedSequence], ReplayBuffer],
+    seed: np.random.SeedSequence,
+    episodes: int,
+    look: Look = lambda episode, agent, buffer: None,
+) -> Course:
+    """Run some episodes; `make` gives a buffer for an environment, and `look` sees it after every episode.
+
+    Seconds are of this thread, because other work on the machine would only add to them, and without the looks.
+    """
+    import gymnasium
+    import torch
+
+    torch.set_num_threads(1)
+    environment = gymnasium.make(ENVIRONMENT, disable_env_checker=True)
+    first, playing, drawing = seed.spawn(3)
+    agent = Agent(
+        environment.observation_space.shape[0], int(environment.action_space.n), settings, np.random.default_rng(first)
+    )
+    _compile(make(environment, np.random.SeedSequence(0)), environment, settings)
+    buffer = make(environment, drawing)
+    player = Player(agent, environment, buffer, playing)
+    rewards, seconds = [], 0.0
+    for episode in range(1, episodes + 1):
+        begun = time.thread_time()
+        rewards.append(player.episode())
+        seconds += time.thread_time() - begun
+        look(episode, agent, buffer)
+    environment.close()
+    return Course(rewards, player.steps, player.meter.gain.value, seconds, player.buffer_seconds)
+
+
+def _compile(buffer: ReplayBuffer, environment: Environment, settings: Settings) -> None:
+    """Use a buffer once, so that what is compiled is compiled before the clock runs."""
+    observation, _ = environment.reset(seed=0)
+    for _ in range(settings.batch):
+        buffer.add(observation, 0, 1.0, observation, False, False)
+    _, draw = buffer.sample(settings.batch)
+    GainMeter().update(draw, np.ones(settings.batch))
+    buffer.update(draw, np.ones(settings.batch))

@@ -1,0 +1,186 @@
+"""The runs: every arm looks for its own best step on some seeds, and is measured on others."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from lab import datasets
+from varmix import solvers
+from lab.experiments.convex.arms import AGAIN
+from lab.experiments.convex.arms import ARMS
+from lab.experiments.convex.arms import CROSS
+from lab.experiments.convex.arms import MIXTURE
+from lab.experiments.convex.arms import RESHUFFLING
+from lab.experiments.convex.tasks import LISTED
+from lab.experiments.convex.tasks import TASKS
+from lab.experiments.convex.tasks import at_hand
+from lab.experiments.convex.tasks import least
+from lab.experiments.convex.tasks import problem
+from lab.experiments.convex.tasks import unit
+from lab.reproduce.experiment import Mode
+from lab.reproduce.records import Config
+from lab.reproduce.records import Record
+from lab.reproduce.records import Result
+from lab.statistics import geometric_mean
+from varmix.solvers._schedules import LinearDecay
+
+BATCHES = (32, 1)
+TUNING, TEST = range(900, 904), range(12)
+# Least squares point by point has its best steps at the edge of stability, where one run in some blows up: four seeds
+# may not show it.
+EDGE = range(900, 912)
+COARSE = (-4.0, -2.0, 0.0, 2.0, 4.0)  # steps to begin with, as powers of two
+SMALLEST = 1e-15  # excess that cannot be told from none
+EARLY = 0.3  # part of a run after which the meter is read: the stretch since the look before, half an epoch
+# Shorter runs, to see with how many draws the final excess of reshuffling is reached: parts of the number of epochs.
+PARTS = (0.2, 0.4, 0.6, 0.8)
+SHORTENED = (MIXTURE, CROSS)
+OTHER_GROUPS = ("mixture of labels", "mixture of norms", "mixture of clusters")
+LISTED_ONLY = (*OTHER_GROUPS, "static importance", "VRB", "VRM, independent")
+QUICK_ARMS, QUICK_SEEDS = ("uniform", RESHUFFLING, AGAIN, MIXTURE, CROSS), 4
+
+Key = tuple[str, int, str, int]
+"""Task, batch, arm, epochs."""
+
+
+def plan(mode: Mode) -> list[Config]:
+    """One search for the best step per task, batch, arm and length of run."""
+    return [
+        {"part": "tune", "task": task, "batch": batch, "arm": arm, "epochs": epochs}
+        for task, batch, arm, epochs in _keys(mode)
+        if arm != AGAIN
+    ]
+
+
+def _keys(mode: Mode) -> list[Key]:
+    tasks = at_hand() if mode == "full" else sorted(at_hand(), key=_rows)[:1]  # the smallest: california_housing
+    arms = ARMS if mode == "full" else QUICK_ARMS
+    batches = BATCHES if mode == "full" else (32,)
+    return [
+        (task, batch, arm, epochs)
+        for task in tasks
+        for batch in batches
+        for arm in arms
+        if _fits(task, batch, arm)
+        for epochs in _lengths(task, batch, arm, mode)
+    ]
+
+
+def _rows(task: str) -> int:
+    return datasets.SETS[TASKS[task].data].shape[0]
+
+
+def _fits(task: str, batch: int, arm: str) -> bool:
+    if arm == "mixture of labels" and TASKS[task].positive is None:
+        return False
+    if task not in LISTED:
+        return batch == 32 and arm not in LISTED_ONLY
+    return batch == 32 or arm not in OTHER_GROUPS
+
+
+def _lengths(task: str, batch: int, arm: str, mode: Mode) -> list[int]:
+    full = TASKS[task].epochs
+    if mode == "quick" or batch != 32 or arm not in SHORTENED or task not in LISTED:
+        return [full]
+    return [*(round(part * full) for part in PARTS), full]
+
+
+def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
+    """Every arm on every test seed, at its best step; before anything is known, at some step."""
+    best, assumed = best_steps(records), None if records else 0.0
+    seeds = TEST if mode == "full" else range(QUICK_SEEDS)
+    runs: list[Config] = []
+    for task, batch, arm, epochs in _keys(mode):
+        step = best.get((task, batch, RESHUFFLING if arm == AGAIN else arm, epochs), assumed)
+        if step is not None:
+            same = {"part": "test", "task": task, "batch": batch, "arm": arm, "epochs": epochs, "step": step}
+            runs += [{**same, "seed": seed} for seed in seeds]
+    return runs
+
+
+def best_steps(records: Iterable[Record]) -> dict[Key, float]:
+    """Give the exponents of the steps that were found."""
+    tuned = [r for r in records if r.config["part"] == "tune"]
+    return {key(r.config): r.result["best"] for r in tuned}
+
+
+def key(config: Config) -> Key:
+    """Give what a run is compared by."""
+    return config["task"], config["batch"], config["arm"], config["epochs"]
+
+
+def search(score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
+    """Give the exponent with the lowest score, to half an octave, and all that were tried.
+
+    From coarse steps to the neighbours of the best, an octave away, until it is better than both; then half an octave.
+
+    Examples
+    --------
+    >>> best, tried = search(lambda e: (e - 1.4) ** 2)
+    >>> best, sorted(tried)
+    (1.5, [-4.0, -2.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0])
+    """
+    tried = {e: score(e) for e in COARSE}
+    for distance in (1.0, 0.5):
+        while True:
+            best = min(tried, key=lambda e: (tried[e], e))
+            new = [e for e in (best - distance, best + distance) if e not in tried and abs(e) <= 12]
+            if not new:
+                break
+            tried |= {e: score(e) for e in new}
+    return best, tried
+
+
+def run(config: Config) -> Result:
+    """Search the step of an arm, or run it at the step that was found."""
+    if config["part"] == "tune":
+        return _tune(config)
+    return _test(config)
+
+
+def _tune(config: Config) -> Result:
+    edge = TASKS[config["task"]].positive is None and config["batch"] == 1
+    seeds = EDGE if edge else TUNING
+
+    def score(exponent: float) -> float:
+        ends = [_descend(config, exponent, seed, looks=0)[0] for seed in seeds]
+        return math.inf if math.inf in ends else geometric_mean(ends).value
+
+    best, tried = search(score)
+    return {"best": best, "tried": {str(e): _finite(value) for e, value in sorted(tried.items())}}
+
+
+def _descend(config: Config, exponent: float, seed: int, looks: int) -> tuple[float, solvers.Result]:
+    """Run an arm; give its final excess, infinite if it diverged."""
+    task = config["task"]
+    p, sampler = problem(task), ARMS[config["arm"]](task, seed)
+    step = LinearDecay(2.0**exponent * unit(p))
+    done = solvers.sgd(p, sampler, epochs=config["epochs"], batch=config["batch"], step=step, looks=looks)
+    if done.stopped == "diverged":
+        return math.inf, done
+    return max(p.objective(done.theta) - least(task), SMALLEST), done
+
+
+def _test(config: Config) -> Result:
+    end, result = _descend(config, config["step"], config["seed"], looks=2)
+    floor = least(config["task"])
+    gains, evaluations = result.trace.gains, result.trace.evaluations
+    early = next((gain for gain, e in zip(gains, evaluations, strict=True) if e >= EARLY * evaluations[-1]), gains[-1])
+    return {
+        "excess": _finite(end),
+        "evaluations": evaluations,
+        "excesses": [_finite(max(loss - floor, SMALLEST)) for loss in result.trace.losses],
+        "early_gain": early,
+        "gain": result.meter.gain.value,
+        "seconds": result.trace.seconds[-1],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def seconds(config: Config) -> float:
+    """About 0.3 us a draw, more for long rows and many groups; a search makes some forty runs."""
+    rows, columns = datasets.SETS[TASKS[config["task"]].data].shape
+    each = 2e-7 + 3e-9 * min(columns, 120) + (1e-7 if "cross" in config["arm"] else 0.0)
+    return float(rows * config["epochs"] * each * (40 if config["part"] == "tune" else 1))

@@ -1,0 +1,111 @@
+"""The arms of section 6.4: one code path, only the sampler differs."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from varmix import allocate
+from varmix._core.validation import FloatArray
+from varmix.components import Dense, Distances
+from varmix.estimators.clustering import Relay
+from varmix.estimators.clustering import Seeding
+from varmix.estimators.clustering import by_seeding
+from varmix.estimators.clustering import _samplers__cells as cells
+from varmix.estimators.clustering import plus_plus
+from varmix.estimators.clustering import seeded
+from varmix.learners import ONS, Fixed
+from varmix.literature import vrb
+from varmix._presets import uniform
+from varmix._presets import vrm
+from varmix._sampler import Sampler
+
+PAPERS = 10  # components of the paper's mixture
+SNAPSHOTS = (1, 10, None)  # centres of the seeding after which distances are kept; None is all
+UNIFORM, AGAIN, RESHUFFLING = "uniform", "uniform again", "reshuffling"
+PUBLISHED, DEFAULTS, EVEN = "VRM, as published", "VRM, our defaults", "fixed 1/k mixture"
+VRB, VRB_SEEDED = "VRB", "VRB, seeded"
+SEEDING, CELLS, DEFAULT = "seeding snapshots", "cells", "seeding, the default"
+
+
+@dataclass(frozen=True)
+class Published:
+    """The settings of the paper's learner: beta times the mean squared distance at the seeding, and gamma."""
+
+    beta: float
+    gamma: float
+
+    def learner(self, scale: float) -> ONS:
+        """Give the learner for squared norms of size `scale`; the authors' eps of 0.1 is for norms around one."""
+        return ONS(gamma=self.gamma, beta=self.beta / scale, eps=0.1 * scale**2)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What all arms of a seeding have in common."""
+
+    X: FloatArray
+    seeding: Seeding
+    snapshots: tuple[FloatArray, ...]
+    published: Published
+    seconds: float
+    """What the seeding took."""
+
+    @property
+    def scale(self) -> float:
+        """The mean squared distance at the seeding."""
+        return float(np.mean(np.asarray(self.seeding.distances, dtype=np.float64) ** 2))
+
+
+def start(X: FloatArray, clusters: int, rng: np.random.Generator, published: Published) -> Start:
+    """Seed by k-means++, and keep the distances that it has seen after some of the centres."""
+    plus_plus(X[: 2 * clusters], clusters, 0)  # compiles
+    begun = time.thread_time()
+    seeding = plus_plus(X, clusters, rng)
+    seconds = time.thread_time() - begun
+    kept = [seeding if count is None else seeded(X, seeding.centers[:count]) for count in SNAPSHOTS]
+    return Start(X, seeding, tuple(np.asarray(at.distances, dtype=np.float64) for at in kept), published, seconds)
+
+
+def papers(at: Start, seed: int) -> Distances:
+    """The components of section 6.4: distances to ten randomly chosen centres.
+
+    The paper does not say where they are chosen from.  They are points here: of the seeding's centres too many lie far
+    out, where all distances are alike, and the mixture gains less.
+    """
+    chosen = np.random.default_rng([seed, PAPERS]).choice(len(at.X), PAPERS, replace=False)
+    return Distances(at.X, at.X[np.sort(chosen)], smoothing=0.1)
+
+
+def _published(at: Start, seed: int) -> Sampler:
+    """Points of a batch are drawn independently; the learner is Algorithm 2."""
+    learner = at.published.learner(at.scale)
+    return vrm(papers(at, seed), learner=learner, allocate=allocate.independent, rng=seed)
+
+
+def _vrb_seeded(at: Start, seed: int) -> Sampler:
+    """The squared distance of every point is what is known of its squared norm beforehand; centres have none."""
+    squares = np.asarray(at.seeding.distances, dtype=np.float64) ** 2
+    return vrb(len(at.X), gamma=squares + 1e-6 * squares.mean(), rng=seed)
+
+
+def _snapshots(at: Start, seed: int) -> Sampler:
+    return vrm(Dense(ratios=np.column_stack([d / d.mean() for d in at.snapshots])), rng=seed)
+
+
+ARMS: dict[str, Callable[[Start, int], Sampler | Relay]] = {
+    UNIFORM: lambda at, seed: uniform(len(at.X), rng=seed),
+    AGAIN: lambda at, seed: uniform(len(at.X), rng=seed + 1_000_000),
+    RESHUFFLING: lambda at, seed: uniform(len(at.X), replacement=False, rng=seed),
+    PUBLISHED: _published,
+    DEFAULTS: lambda at, seed: vrm(papers(at, seed), rng=seed),
+    EVEN: lambda at, seed: vrm(papers(at, seed), learner=Fixed(), rng=seed),
+    VRB: lambda at, seed: vrb(len(at.X), rng=seed),
+    VRB_SEEDED: _vrb_seeded,
+    SEEDING: _snapshots,
+    CELLS: lambda at, seed: cells(at.seeding, rng=seed),
+    DEFAULT: lambda at, seed: by_seeding(at.seeding, rng=seed),
+}
+EACH_BATCH = (PUBLISHED,)  # feedback after every batch, to the letter; the others may run some batches ahead
+BASELINES = (UNIFORM, AGAIN)  # pooled: no arm is compared with one lucky set of runs

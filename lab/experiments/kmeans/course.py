@@ -1,0 +1,82 @@
+"""A run of minibatch k-means that is looked at from time to time, and how long it takes without the looking."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from varmix._core.validation import FloatArray
+from varmix.estimators.clustering import Descent, Relay, seeded
+from lab.experiments.kmeans.arms import ARMS
+from lab.experiments.kmeans.arms import EACH_BATCH
+from lab.experiments.kmeans.arms import Start
+from varmix._sampler import Sampler
+
+BATCH = 100
+ROWS = 4096  # of ratios that are looked at together
+# Iterations after which a run is looked at; the first look is at the seeding.
+MARKS = (0, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100, 125, 150, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800, 1000)
+MOMENT_AT = 300
+
+
+@dataclass(frozen=True)
+class Course:
+    """What came of a run: at every mark the centres, and the seconds since the sampler was begun."""
+
+    centers: list[FloatArray]
+    seconds: FloatArray
+    gain: float
+    moment: float
+    ideal: float
+
+
+def step(descent: Descent, sampler: Sampler | Relay, steps: int, *, each_batch: bool = False) -> None:
+    """Take steps; with feedback after every batch, or as it is fastest."""
+    for _ in range(steps if each_batch else 1):
+        descent.run(sampler, 1 if each_batch else steps)
+
+
+def descend(at: Start, arm: str, seed: int, marks: Sequence[int]) -> Course:
+    """Make one run twice, on the same path, and take the lesser time of every stretch: other work only adds to it.
+
+    Only the second is stopped for the second moment.
+    """
+    centers, once, _, _ = _walk(at, arm, seed, marks, look=False)
+    _, twice, gain, (moment, ideal) = _walk(at, arm, seed, marks, look=True)
+    return Course(centers, np.cumsum(np.minimum(once, twice)), gain, moment, ideal)
+
+
+def _walk(
+    at: Start, arm: str, seed: int, marks: Sequence[int], look: bool
+) -> tuple[list[FloatArray], FloatArray, float, tuple[float, float]]:
+    """Give centres at the marks, seconds of every stretch (the set-up is the first), the gain, and the moments."""
+    descent = Descent(at.X, at.seeding.centers, batch=BATCH)
+    moments = 1.0, 1.0
+    centers, stretches = [np.array(descent.centers)], np.empty(len(marks))
+    begun = time.thread_time()  # of this thread, because other work on the machine would only add to it
+    sampler = ARMS[arm](at, seed)
+    stretches[0] = time.thread_time() - begun
+    for mark in range(1, len(marks)):
+        begun = time.thread_time()
+        step(descent, sampler, marks[mark] - marks[mark - 1], each_batch=arm in EACH_BATCH)
+        stretches[mark] = time.thread_time() - begun
+        centers.append(np.array(descent.centers))
+        if look and marks[mark] == MOMENT_AT:
+            present = sampler.at(descent.steps) if isinstance(sampler, Relay) else sampler
+            moments = second_moment(at.X, centers[-1], present)
+    return centers, stretches, descent.meter.gain.value, moments
+
+
+def second_moment(X: FloatArray, centers: FloatArray, sampler: Sampler) -> tuple[float, float]:
+    """Give the second moment of a draw against that of a uniform one, and the least that any law could have.
+
+    Over all points: mean( l^2 / density ) / mean( l^2 ) and mean( l )^2 / mean( l^2 ), where l is the distance to the
+    nearest centre, the norm of the gradient but for a constant.
+    """
+    norms = np.asarray(seeded(X, centers).distances, dtype=np.float64)
+    squares, mixture, total = norms**2, sampler.mixture, 0.0
+    for begin in range(0, len(X), ROWS):
+        atoms = np.arange(begin, min(begin + ROWS, len(X)))
+        total += float(np.sum(squares[atoms] / (sampler.components.ratios(atoms) @ mixture)))
+    return total / float(squares.sum()), float(norms.mean() ** 2 / squares.mean())

@@ -1,0 +1,125 @@
+"""The arms: one training loop, only where its batches come from differs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix.components import Groups
+from varmix._core.draw import Draw
+from varmix.estimators._auto_groups import auto_labels
+from lab.experiments.networks.data import split
+from lab.experiments.networks.samples import Split
+from lab.experiments.networks.tasks import AGAIN
+from lab.experiments.networks.tasks import ALWAYS
+from lab.experiments.networks.tasks import ALWAYS_CROSS
+from lab.experiments.networks.tasks import BALANCED
+from lab.experiments.networks.tasks import CROSS
+from lab.experiments.networks.tasks import LABELS
+from lab.experiments.networks.tasks import LARGE
+from lab.experiments.networks.tasks import LARGER
+from lab.experiments.networks.tasks import RESHUFFLING
+from lab.experiments.networks.tasks import STATIC
+from lab.experiments.networks.tasks import TASKS
+from varmix.learners import BarrierNewton
+from varmix._presets import importance
+from varmix._presets import uniform
+from varmix._sampler import Sampler
+from varmix.torch._source import as_sampler
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Where batches come from.
+
+    Attributes
+    ----------
+    sampler
+        What draws.
+    weigh
+        From a receipt to the factors of its points in the loss.
+    times
+        How much larger its batches are.
+    adapts
+        Whether it is given feedback.
+    shift
+        What is added to the outputs when the network is used: the logarithms of the classes' shares, where it was
+        trained as if all classes were equally common.
+    """
+
+    sampler: Sampler
+    weigh: Callable[[Draw], FloatArray]
+    times: int = 1
+    adapts: bool = False
+    shift: FloatArray | None = None
+
+
+def arm(name: str, task: str, seed: int) -> Arm:
+    """Give an arm of a task."""
+    return ARMS[name](split(TASKS[task].data), task, seed)
+
+
+def _reshuffling(data: Split, task: str, seed: int, times: int = 1) -> Arm:
+    """Shuffle once a pass; where points have costs, these are factors in the loss, as usual."""
+    sampler, costs = uniform(len(data.y), replacement=False, rng=seed), data.costs
+    return Arm(sampler, (lambda draw: draw.weights) if costs is None else lambda draw: costs[draw.indices], times)
+
+
+def _labels(data: Split, task: str, seed: int, *, always: bool = False) -> Arm:
+    return _mixture(Groups(data.groups, replacement=False, target=data.costs), seed, always)
+
+
+def _cross(data: Split, task: str, seed: int, *, always: bool = False) -> Arm:
+    return _mixture(Groups(fine(task), replacement=False, target=data.costs, refresh="cross"), seed, always)
+
+
+def _mixture(groups: Groups, seed: int, always: bool) -> Arm:
+    """Give what a loader makes of groups: a mixture that stands aside until it pays, or one that never does."""
+    learner = BarrierNewton() if always else None
+    return Arm(as_sampler(groups, learner=learner, rng=seed), lambda draw: draw.weights, adapts=True)
+
+
+@lru_cache(maxsize=2)
+def fine(task: str) -> IntArray:
+    """Give the groups of `varmix.auto`: class or target, and length; words have no length and keep their own."""
+    data = split(TASKS[task].data)
+    if TASKS[task].network == "words":
+        return data.groups
+    lengths = np.sqrt(np.einsum("ij,ij->i", data.X, data.X, dtype=np.float64))
+    # Only lengths matter, so a column of them does in place of all pixels.
+    return auto_labels(lengths[:, None], data.y, task="classification" if data.classes else "regression")
+
+
+def _balanced(data: Split, task: str, seed: int) -> Arm:
+    """Draw all classes equally often, unweighted, as `WeightedRandomSampler` is used; then put the shares right.
+
+    Where the loss is balanced itself there is nothing to put right.
+    """
+    counts = np.bincount(data.y)
+    shift = np.log(counts / len(data.y)) if data.costs is None else None
+    return Arm(importance(1.0 / counts[data.y], smoothing=0.0, rng=seed), _ones, shift=shift)
+
+
+def _static(data: Split, task: str, seed: int) -> Arm:
+    """Draw all classes equally often, with importance weights: unbiased, and never adapted."""
+    return Arm(importance(1.0 / np.bincount(data.y)[data.y], smoothing=0.0, rng=seed), lambda draw: draw.weights)
+
+
+def _ones(draw: Draw) -> FloatArray:
+    return np.ones(len(draw))
+
+
+ARMS: dict[str, Callable[[Split, str, int], Arm]] = {
+    RESHUFFLING: _reshuffling,
+    AGAIN: _reshuffling,
+    LARGER: lambda data, task, seed: _reshuffling(data, task, seed, LARGE),
+    LABELS: _labels,
+    CROSS: _cross,
+    ALWAYS: partial(_labels, always=True),
+    ALWAYS_CROSS: partial(_cross, always=True),
+    BALANCED: _balanced,
+    STATIC: _static,
+}

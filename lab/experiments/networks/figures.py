@@ -1,0 +1,167 @@
+"""The figures: losses on the way, and gain and noise beside what came of them."""
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from lab.experiments.networks.table import Table
+from lab.experiments.networks.tasks import ALWAYS_CROSS
+from lab.experiments.networks.tasks import ALWAYS_ON
+from lab.experiments.networks.tasks import BALANCED
+from lab.experiments.networks.tasks import BASELINES
+from lab.experiments.networks.tasks import CROSS
+from lab.experiments.networks.tasks import LABELS
+from lab.experiments.networks.tasks import LARGER
+from lab.experiments.networks.tasks import MIXTURES
+from lab.experiments.networks.tasks import MNIST
+from lab.experiments.networks.tasks import RARE
+from lab.experiments.networks.tasks import STATIC
+from lab.reproduce.records import Result
+from varmix.meter import QUIET
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SHOWN = {"reshuffling": BASELINES, LABELS: (LABELS,), CROSS: (CROSS,), ALWAYS_CROSS: (ALWAYS_CROSS,)}
+RARE_SHOWN = {**SHOWN, BALANCED: (BALANCED,), STATIC: (STATIC,)}
+MARKERS = "osD^v"
+TICKS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0)
+
+
+def curves(table: Table, part: Literal["losses", "held"]) -> "Figure":
+    """Draw training or held-out loss against gradients, a panel per task."""
+    from lab.plots import panels
+
+    tasks = [task for task in MNIST if task in table.tasks]
+    columns = min(len(tasks), 4)
+    drawn, places = panels(columns, -(-len(tasks) // columns), width=3.0, height=2.6)
+    for panel, task in zip(places, tasks, strict=False):
+        _lines(panel, table, task, SHOWN, part)
+        panel.set(title=task)
+    places[0].legend(fontsize=7)
+    for panel in places[::columns]:
+        panel.set(ylabel="training loss" if part == "losses" else "held-out loss")
+    return drawn
+
+
+def rare(table: Table) -> "Figure":
+    """Draw both losses of all arms where one class is rare."""
+    from lab.plots import COLORS
+    from lab.plots import panels
+
+    drawn, (left, right) = panels(2, width=4.4, height=3.2)
+    for panel, part, title in ((left, "losses", "training loss"), (right, "held", "held-out loss")):
+        _lines(panel, table, RARE, RARE_SHOWN, part)
+        panel.set(title=title)
+    short = _finished(table.runs(RARE, CROSS, half=True))
+    for panel, part in ((left, "losses"), (right, "held")):
+        if short:
+            ends = float(np.mean([run[part][-1] for run in short]))
+            panel.plot(short[0]["evaluations"][-1] / 1e3, ends, "o", color=COLORS[2], label=f"{CROSS}, half a run")
+    left.legend(fontsize=7)
+    return drawn
+
+
+def _finished(runs: list[Result]) -> list[Result]:
+    return [run for run in runs if run["train"] is not None]
+
+
+def _lines(panel: "Axes", table: Table, task: str, arms: dict[str, tuple[str, ...]], part: str) -> None:
+    from lab.plots import lines
+    from lab.plots import plain
+
+    for index, (name, members) in enumerate(arms.items()):
+        runs = _finished(table.runs(task, *members))
+        if runs:
+            x = [count / 1e3 for count in runs[0]["evaluations"]]
+            lines(panel, x, [run[part] for run in runs], name, index)
+    panel.set(xlabel="thousand gradients", yscale="log")
+    plain(panel.yaxis)
+
+
+def beside(table: Table) -> "Figure":
+    """Draw held-out losses by task, improvement against gain, and noise."""
+    from lab.plots import panels
+    from lab.plots import plain
+
+    drawn, (left, middle, right) = panels(3, width=4.4, height=4.4)
+    _dots(left, table)
+    _scatter(middle, table)
+    _noise(right, table)
+    for axis in (middle.xaxis, middle.yaxis, right.yaxis):
+        plain(axis)
+    return drawn
+
+
+def _dots(panel: "Axes", table: Table) -> None:
+    from lab.plots import COLORS
+
+    for index, arm in enumerate((LABELS, CROSS, ALWAYS_CROSS, LARGER, BALANCED)):
+        label: str | None = arm
+        for row, task in enumerate(table.tasks):
+            ratio = table.relative(task, arm, "test")
+            if ratio is None or not math.isfinite(ratio.value):
+                continue
+            y = -row + 0.16 * (2 - index)
+            if ratio.low > 0 and math.isfinite(ratio.high):
+                panel.plot([ratio.low, ratio.high], [y, y], color=COLORS[index], linewidth=1.2)
+            panel.plot([ratio.value], [y], MARKERS[index], color=COLORS[index], markersize=4, label=label)
+            label = None
+    panel.set_yticks([-row for row in range(len(table.tasks))], table.tasks)
+    panel.axvline(1.0, color="black", linewidth=0.8)
+    panel.set(title="held-out loss", xlabel="loss / that of reshuffling", xscale="log")
+    low, high = panel.get_xlim()
+    panel.set_xticks(shown := [tick for tick in TICKS if low <= tick <= high], [f"{tick:g}" for tick in shown])
+    panel.minorticks_off()
+    panel.legend(fontsize=7, loc="upper left", bbox_to_anchor=(-0.2, -0.12), ncols=2)
+
+
+def _scatter(panel: "Axes", table: Table) -> None:
+    from lab.plots import COLORS
+
+    highest = 1.0
+    for index, arm in enumerate((*MIXTURES, *ALWAYS_ON)):
+        for images in (True, False):
+            found = [
+                (table.gain(task, arm), table.relative(task, arm, "train"))
+                for task in table.tasks
+                if (task in MNIST) == images
+            ]
+            pairs = [(gain, 1 / r.value) for gain, r in found if r is not None and math.isfinite(r.value) and gain > 0]
+            if pairs:
+                x, y = zip(*pairs, strict=True)
+                filled = "full" if images else "none"
+                label = arm if arm not in panel.get_legend_handles_labels()[1] else None
+                panel.plot(
+                    x,
+                    y,
+                    MARKERS[index],
+                    color=COLORS[index],
+                    fillstyle=filled,
+                    markersize=5,
+                    label=label,
+                    linestyle="",
+                )
+                highest = max(highest, *x)
+    panel.plot([1.0, highest], [1.0, highest], "--", color="black", linewidth=0.8)
+    panel.set(title="gain, and what came of it", xlabel="gain", ylabel="training loss of reshuffling / of the mixture")
+    panel.set(xscale="log", yscale="log")
+    panel.legend(fontsize=7)
+
+
+def _noise(panel: "Axes", table: Table) -> None:
+    from lab.plots import COLORS
+    from lab.plots import DASHES
+
+    for index, task in enumerate(table.tasks):
+        noise = table.noise(task, *BASELINES)
+        x = (np.arange(len(noise)) + 0.5) / max(len(noise), 1)
+        dash = DASHES[index // len(COLORS) * 2]
+        panel.plot(x, noise, color=COLORS[index % len(COLORS)], linestyle=dash, linewidth=1.2, label=task)
+    panel.axhline(QUIET, color="black", linewidth=0.8, linestyle=":")
+    panel.set(
+        title="noise of reshuffling", xlabel="part of the run", ylabel="variance / squared gradient", yscale="log"
+    )
+    panel.legend(fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.0))

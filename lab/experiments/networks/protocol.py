@@ -1,0 +1,109 @@
+"""The runs: every arm looks for its own best step on some seeds, and is measured on others."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from lab.reproduce.experiment import Mode
+from lab.experiments.networks.tasks import AGAIN
+from lab.experiments.networks.tasks import CROSS
+from lab.experiments.networks.tasks import LARGER
+from lab.experiments.networks.tasks import RESHUFFLING
+from lab.experiments.networks.tasks import TASKS
+from lab.experiments.networks.tasks import Task
+from lab.experiments.networks.tasks import at_hand
+from lab.reproduce.records import Config
+from lab.reproduce.records import Record
+from lab.reproduce.records import Result
+
+FIRST = 900  # of the seeds that steps are chosen on
+REPORTED = 200  # first of those that are reported: smaller ones were looked at before the arms were what they are now
+COARSE = (-1.0, 0.0, 1.0)  # steps to begin with, as powers of two of the task's own
+FARTHEST = 6.0
+QUICK_TASKS, QUICK_ARMS, QUICK_EPOCHS, QUICK_SEEDS = ("MLP, imbalanced, SGD",), (RESHUFFLING, CROSS), 2, 2
+
+Key = tuple[str, str, float]
+"""Task, arm, epochs."""
+
+
+def plan(mode: Mode) -> list[Config]:
+    """One search for the best step per task, arm and length of run; in quick mode steps are taken as they come."""
+    if mode == "quick":
+        return [
+            {"part": "test", "task": task, "arm": arm, "epochs": QUICK_EPOCHS, "step": 0.0, "seed": seed}
+            for task in QUICK_TASKS
+            for arm in QUICK_ARMS
+            for seed in range(QUICK_SEEDS)
+        ]
+    return [
+        {"part": "tune", "task": task, "arm": arm, "epochs": epochs, "seeds": TASKS[task].tuning}
+        for task, arm, epochs in _keys()
+        if arm != AGAIN
+    ]
+
+
+def _keys() -> list[Key]:
+    return [
+        (name, arm, epochs) for name in at_hand() for arm in TASKS[name].arms for epochs in lengths(TASKS[name], arm)
+    ]
+
+
+def lengths(task: Task, arm: str) -> list[float]:
+    """Give the lengths of the runs of an arm, in epochs."""
+    return [task.epochs / 2, task.epochs] if arm in task.halved else [task.epochs]
+
+
+def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
+    """Every arm on every test seed, at its best step; before anything is known, at some step."""
+    if mode == "quick":
+        return []
+    best, assumed = best_steps(records), None if records else 0.0
+    runs: list[Config] = []
+    for task, arm, epochs in _keys():
+        step = best.get((task, RESHUFFLING if arm == AGAIN else arm, epochs), assumed)
+        if step is not None:
+            same = {"part": "test", "task": task, "arm": arm, "epochs": epochs, "step": step}
+            runs += [{**same, "seed": seed} for seed in range(REPORTED, REPORTED + TASKS[task].seeds)]
+    return runs
+
+
+def best_steps(records: Iterable[Record]) -> dict[Key, float]:
+    """Give the exponents of the steps that were found."""
+    return {key(r.config): r.result["best"] for r in records if r.config["part"] == "tune"}
+
+
+def key(config: Config) -> Key:
+    """Give what a run is compared by."""
+    return config["task"], config["arm"], config["epochs"]
+
+
+def search(score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
+    """Give the exponent with the lowest score, to an octave, and all that were tried.
+
+    From three steps to the neighbours of the best, until it is better than both.
+
+    Examples
+    --------
+    >>> best, tried = search(lambda e: (e - 2.2) ** 2)
+    >>> best, sorted(tried)
+    (2.0, [-1.0, 0.0, 1.0, 2.0, 3.0])
+    """
+    tried = {e: score(e) for e in COARSE}
+    while True:
+        best = min(tried, key=lambda e: (tried[e], e))
+        new = [e for e in (best - 1.0, best + 1.0) if e not in tried and abs(e) <= FARTHEST]
+        if not new:
+            return best, tried
+        tried |= {e: score(e) for e in new}
+
+
+def run(config: Config) -> Result:
+    """Search the step of an arm, or run it at a step that was found."""
+    from lab.experiments.networks import training__runs as runs  # it imports PyTorch, which plans and findings do without
+
+    return runs.tune(config) if config["part"] == "tune" else runs.test(config)
+
+
+def seconds(config: Config) -> float:
+    """So much an epoch as the task says, more for larger batches; a search tries some four steps."""
+    task = TASKS[config["task"]]
+    each = task.seconds * config["epochs"] * (2.5 if config["arm"] == LARGER else 1.0)
+    return float(each * (4 * config["seeds"] if config["part"] == "tune" else 1.3) + 1.0)

@@ -1,0 +1,1 @@
+"""Running experiments: plan, run, record, resume, judge."""

@@ -1,0 +1,182 @@
+"""Runner: many runs on a few processes, with a bar, that can be stopped at any moment.
+
+Every run is recorded by the process that made it as soon as it is done.  Workers end with the process that started
+them, however that one ends: they watch a pipe that only it holds open.
+"""
+
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from lab.reproduce.catalogue import experiment
+from lab.reproduce.records import Config
+from lab.reproduce.records import Record
+from lab.reproduce.records import Records
+
+# One thread a worker: runs are the unit of parallel work, and times must mean something.
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+PACKAGES = ("varmix", "numpy", "numba", "scipy", "scikit-learn", "torch", "gymnasium")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that is to be made."""
+
+    experiment: str
+    config: Config
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that raised: which, what, and the file with all of it."""
+
+    job: Job
+    message: str
+    path: Path
+
+
+class WorkerError(RuntimeError):
+    """A worker process ended without a word, most often for want of memory."""
+
+
+def perform(jobs: Sequence[Job], out: Path, workers: int, console: Console) -> list[Failure]:
+    """Make all runs and record each; a run that raises is reported and the others go on."""
+    failures: list[Failure] = []
+    with _bars(jobs, console) as (progress, bars), _pool(min(workers, len(jobs))) as pool:
+        try:
+            with _deaf():
+                futures: dict[Future[str | None], Job] = {
+                    pool.submit(_work, job, out): job for job in one_of_each_first(jobs)
+                }
+            for future in as_completed(futures):
+                job = futures[future]
+                message = future.result()
+                if message is not None:
+                    failures.append(Failure(job, message, error_file(out, job)))
+                progress.update(bars[job.experiment], advance=job.seconds, runs=_one_more(progress, bars, job))
+        except BrokenProcessPool:
+            raise WorkerError("A worker process died, most often for want of memory") from None
+    return failures
+
+
+def one_of_each_first(jobs: Sequence[Job]) -> list[Job]:
+    """Put one run of every experiment first: else all workers would compile the same kernels at the same time."""
+    first: dict[str, Job] = {}
+    for job in jobs:
+        first.setdefault(job.experiment, job)
+    return [*first.values(), *(job for job in jobs if job is not first[job.experiment])]
+
+
+def error_file(out: Path, job: Job) -> Path:
+    """Give the file that tells how a run failed."""
+    return out / "errors" / job.experiment / Records(out).path(job.experiment, job.config).with_suffix(".txt").name
+
+
+def versions() -> dict[str, str]:
+    """Give the versions of the packages that results may depend on, as far as they are installed."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _work(job: Job, out: Path) -> str | None:
+    """Make a run and record it; give None, or in a line what went wrong with it.
+
+    What cannot be written is no fault of the run: it is raised, and ends the command.
+    """
+    wall, cpu = time.perf_counter(), time.process_time()
+    path, records = error_file(out, job), Records(out / "records")
+    try:
+        result = experiment(job.experiment).run(job.config)
+        spent = time.perf_counter() - wall, time.process_time() - cpu
+        text = records.encode(Record(job.experiment, job.config, result, versions(), *spent))
+    except Exception as error:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{job}\n\n{traceback.format_exc()}")
+        return f"{type(error).__name__}: {error}"
+    records.write_text(job.experiment, job.config, text)
+    path.unlink(missing_ok=True)
+    return None
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Give a pool whose workers are gone when the block is left, however it is left."""
+    os.environ.update({name: value for name, value in ONE_THREAD.items() if name not in os.environ})
+    context = get_context("spawn")  # a fork of a process with threads may hang
+    watched, held = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_follow, initargs=(watched,))
+    try:
+        yield pool
+        pool.shutdown(wait=True)
+    finally:
+        held.close()
+        pool.shutdown(wait=True, cancel_futures=True)
+        watched.close()
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let workers that are started meanwhile ignore Ctrl-C from their first moment: this process tells them to end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _follow(watched: Connection) -> None:
+    """End this worker when the other end of the pipe closes; leave Ctrl-C to the process that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def wait() -> None:
+        watched.poll(None)
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@contextmanager
+def _bars(jobs: Sequence[Job], console: Console) -> Iterator[tuple[Progress, dict[str, TaskID]]]:
+    """Give a bar per experiment; it fills by the time that runs are expected to take."""
+    columns = (
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        TextColumn("{task.fields[runs]}/{task.fields[all]} runs"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        bars = {}
+        for name in dict.fromkeys(job.experiment for job in jobs):
+            mine = [job.seconds for job in jobs if job.experiment == name]
+            bars[name] = progress.add_task(name, total=sum(mine), runs=0, all=len(mine))
+        yield progress, bars
+
+
+def _one_more(progress: Progress, bars: dict[str, TaskID], job: Job) -> int:
+    task = next(task for task in progress.tasks if task.id == bars[job.experiment])
+    return int(task.fields["runs"]) + 1

@@ -1,0 +1,99 @@
+"""Work: the runs of the chosen experiments, those that are planned and those that follow from them."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+
+from lab.reproduce.catalogue import entry
+from lab.reproduce.catalogue import experiment
+from lab.reproduce.catalogue import names
+from lab.reproduce.records import Config
+from lab.reproduce.records import Record
+from lab.reproduce.records import Records
+from lab.reproduce.request import Request
+from lab.reproduce.runner import Failure
+from lab.reproduce.runner import Job
+from lab.reproduce.runner import perform
+from lab.reproduce.runner import versions
+from lab.reproduce.terminal import say
+
+
+class Work:
+    """What is to be done for a request, what of it is done, and the doing of it."""
+
+    def __init__(self, request: Request, chosen: Sequence[str]) -> None:
+        self._request = request
+        self.records = Records(request.out / "records")
+        self.plans = {name: experiment(name).plan(request.mode) for name in chosen}
+
+    def runs(self, name: str) -> list[Config]:
+        """Give all runs of an experiment as far as they are known: the planned ones, and what follows from them."""
+        chosen = experiment(name)
+        plan = self.plans[name] if name in self.plans else chosen.plan(self._request.mode)
+        return [*plan, *chosen.then(self._request.mode, self.records.read(name, plan))]
+
+    def planned(self) -> int:
+        """Give the number of all runs."""
+        return sum(len(self.runs(name)) for name in self.plans)
+
+    def finished(self, name: str) -> list[Record]:
+        """Give the records of an experiment."""
+        return self.records.read(name, self.runs(name))
+
+    def left(self) -> list[Job]:
+        """Give all runs that are still to be made."""
+        return self._missing({name: self.runs(name) for name in self.plans})
+
+    def perform(self, console: Console) -> list[Failure]:
+        """Make the planned runs, then those that depend on them."""
+        failures = self._perform(self.plans, console)
+        # Nothing follows from a plan of which nothing came: what is announced then is but a guess.
+        known = [name for name, plan in self.plans.items() if not plan or self.records.read(name, plan)]
+        return failures + self._perform({name: self.runs(name) for name in known}, console, failures)
+
+    def _perform(
+        self, plans: Mapping[str, Sequence[Config]], console: Console, failures: Sequence[Failure] = ()
+    ) -> list[Failure]:
+        failed = [failure.job for failure in failures]
+        jobs = [job for job in self._missing(plans) if job not in failed]
+        self.tell_damaged(console)
+        return perform(jobs, self._request.out, self._request.jobs, console) if jobs else []
+
+    def _missing(self, plans: Mapping[str, Sequence[Config]]) -> list[Job]:
+        return [
+            Job(name, config, experiment(name).seconds(config))
+            for name, plan in plans.items()
+            for config in plan
+            if not self.records.has(name, config)
+        ]
+
+    def shown(self) -> list[str]:
+        """Give the experiments to show: the chosen ones, and those that earlier calls have left records of."""
+        return [name for name in names() if name in self.plans or self._has_records(name)]
+
+    def _has_records(self, name: str) -> bool:
+        return entry(name).lacking is None and any((self.records.folder / name).glob("*.json"))
+
+    def tell_damaged(self, console: Console) -> None:
+        """Name the records that were found damaged and set aside."""
+        for path in self.records.damaged:
+            say(console, f"damaged record set aside as {path}; the run counts as not made.", "yellow")
+        self.records.damaged.clear()
+
+    def remarks(self) -> list[str]:
+        """Give a line for records that another version of varmix has made."""
+        mine = versions().get("varmix")
+        made = [r.versions.get("varmix") for name in self.shown() for r in self.finished(name)]
+        others = sorted({str(version) for version in made if version != mine})
+        if not others:
+            return []
+        count = sum(version != mine for version in made)
+        return [
+            f"{count} runs were made by varmix {', '.join(others)}, not by {mine}: start over without --resume to make "
+            f"them again."
+        ]
+
+    def saved(self) -> str:
+        """Say how many runs are on record."""
+        there = sum(len(self.finished(name)) for name in self.plans)
+        return f"{there} of {self.planned()} runs are saved."

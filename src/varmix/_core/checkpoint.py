@@ -1,0 +1,183 @@
+"""Checkpoints: the state of a sampler, or of whatever has one, in one file, without pickle.
+
+Arrays are safetensors; numbers and strings are JSON in its header, under a format version and a checksum.
+"""
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from types import NoneType
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from varmix._core.validation import AnyArray
+from varmix._core.validation import State
+from varmix._core.checkpoint__files import replacing
+from varmix._core.state import FORMAT
+from varmix._core.state import CheckpointError
+from varmix._core.state import loading
+from varmix._core.state import printable
+from varmix._version import __version__
+
+LARGEST_HEADER = 1 << 24  # characters of JSON: states keep numbers in arrays, and little beside them
+DEEPEST = 32  # dictionaries inside one another
+
+
+class Stateful(Protocol):
+    """What can be saved: a `Sampler`, a `rl.ReplayBuffer`, or anything that gives and takes a state as they do."""
+
+    def state_dict(self) -> State:
+        """Give all that is needed to go on: nested dictionaries of arrays, numbers and strings."""
+        ...
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on where `state` was saved, or refuse it and stay as before."""
+        ...
+
+
+Owner = TypeVar("Owner", bound=Stateful)
+
+
+def save(path: str | os.PathLike[str], owner: Stateful) -> None:
+    """Write the state of `owner`, a sampler or a replay buffer, to `path`.
+
+    The file is written aside, flushed and renamed: whenever the process dies, `path` holds either the old
+    checkpoint or the new one, whole.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import varmix
+    >>> sampler = varmix.uniform(10, rng=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(Path(folder) / "sampler.varmix", sampler)
+    ...     again = load(Path(folder) / "sampler.varmix", varmix.uniform(10))
+    >>> bool((again.draw(5).indices == sampler.draw(5).indices).all())
+    True
+    """
+    arrays: dict[str, AnyArray] = {}
+    tree = _split(owner.state_dict(), "", arrays)
+    header = json.dumps(tree)
+    metadata = {
+        "varmix_format": str(FORMAT),
+        "varmix_version": __version__,
+        "state": header,
+        "sha256": _digest(__version__ + header, arrays),
+    }
+    content = to_bytes(arrays, metadata=metadata)
+    with replacing(path) as file:
+        file.write(content)
+
+
+def load(path: str | os.PathLike[str], owner: Owner) -> Owner:
+    """Load a checkpoint into `owner`, which was built with the arguments of the one that was saved.
+
+    Returns
+    -------
+    Stateful
+        `owner` itself.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged, has another format, or belongs to another object.  `owner` is then unchanged.
+    OSError
+        If the file is not there or cannot be read.
+    """
+    state = read(path)
+    with loading(f"{type(owner).__name__} in {printable(path)}"):
+        owner.load_state_dict(state)
+    return owner
+
+
+def read(path: str | os.PathLike[str]) -> State:
+    """Return the state in a checkpoint without its owner, to look at it; raises as `load` does."""
+    kind = os.stat(path).st_mode
+    if not stat.S_ISREG(kind):
+        what = "a folder" if stat.S_ISDIR(kind) else "not a regular file"
+        raise CheckpointError(f"{printable(path)} is {what}. Give the path of a file that varmix.save wrote.")
+    with loading(f"the file {printable(path)}"):
+        return _read(path)
+
+
+def _read(path: str | os.PathLike[str]) -> State:
+    name = printable(path)
+    try:
+        with safe_open(os.fspath(path), framework="numpy") as file:
+            metadata = file.metadata() or {}
+            _check_format(name, metadata)
+            arrays = {key: np.array(file.get_tensor(key)) for key in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise CheckpointError(f"{name} is truncated or not a varmix checkpoint ({printable(error)}).") from error
+    header = metadata.get("state", "")
+    if metadata.get("sha256") != _digest(metadata.get("varmix_version", "") + header, arrays):
+        raise CheckpointError(f"{name} is damaged: its contents do not match its checksum. Use an older checkpoint.")
+    if len(header) > LARGEST_HEADER:
+        raise CheckpointError(f"{name} has a header of {len(header):,} characters; varmix writes at most 16 million.")
+    state = _join(json.loads(header), "", arrays)
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{name} is damaged: it holds a {type(state).__name__} instead of a state.")
+    return state
+
+
+def _check_format(name: str, metadata: Mapping[str, str]) -> None:
+    found = metadata.get("varmix_format")
+    if found is None:
+        raise CheckpointError(f"{name} is a safetensors file, but not a varmix checkpoint.")
+    if found != str(FORMAT):
+        writer = printable(metadata.get("varmix_version", "0.1.0 or older"), longest=30)
+        raise CheckpointError(
+            f"{name} has checkpoint format {printable(found, longest=30)}, written by varmix {writer}; varmix "
+            f"{__version__} reads format {FORMAT}. Load it with the version that wrote it, or start afresh."
+        )
+
+
+def _digest(header: str, arrays: dict[str, AnyArray]) -> str:
+    digest = hashlib.sha256(header.encode())
+    for name in sorted(arrays):
+        digest.update(f"{name}{arrays[name].dtype}{arrays[name].shape}".encode())
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()
+
+
+_ARRAY = {"__array__": True}
+
+
+def _split(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: ANN401
+    """Move the arrays of a nested state into `arrays`, leaving marks in their places."""
+    if isinstance(value, np.ndarray):
+        arrays[name] = np.asarray(value, order="C")
+        return _ARRAY
+    if isinstance(value, dict):
+        return {key: _split(part, f"{name}/{_escaped(key)}", arrays) for key, part in value.items()}
+    if isinstance(value, np.generic):
+        return value.item()
+    if not isinstance(value, (str, int, float, list, tuple, NoneType)):
+        raise TypeError(
+            f"A checkpoint holds arrays, numbers and strings, and {name[1:] or 'the state'} is a "
+            f"{type(value).__name__}. States with tensors, of loaders, go into torch.save."
+        )
+    return value
+
+
+def _join(tree: Any, name: str, arrays: dict[str, AnyArray], depth: int = 0) -> Any:  # noqa: ANN401
+    if depth > DEEPEST:
+        raise CheckpointError(f"The checkpoint nests more than {DEEPEST} dictionaries: it is damaged.")
+    if tree == _ARRAY:
+        return arrays[name]
+    if isinstance(tree, dict):
+        return {key: _join(part, f"{name}/{_escaped(key)}", arrays, depth + 1) for key, part in tree.items()}
+    return tree
+
+
+def _escaped(key: object) -> str:
+    """Give a key as a part of a path, as JSON pointers do: no two of them make the same path."""
+    if not isinstance(key, str):
+        raise TypeError(f"The keys of a state must be strings, got {key!r}: name its entries, or use an array.")
+    return key.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,409 @@
+"""Projections and metric steps on the restricted simplex {x >= 0, sum x = 1, x_k >= gamma}."""
+
+import math
+
+import numpy as np
+
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix._kernels.simplex__extended import shifted_gradient
+from varmix._kernels.jit import kernel
+from varmix._kernels.simplex__linear import factor
+from varmix._kernels.simplex__linear import solve
+
+# A factor of this quality has lost half of the digits of a double.
+ILL_CONDITIONED = 1e-8
+# A pivot factors the metric of the free coordinates, in about size^3 / 6 products.  The cubes of all pivots of a step
+# may add up to this, about two seconds, or to ten times k^3.  Up to k = 170 no step reaches that.
+MOST_WORK = 1e10
+LEAST_FACTORS = 10
+# Gradient steps that follow when the budget is spent before the minimum is found: k^2 products each.
+LAST_STEPS = 300
+# What a step that was cut short counts down from; -1 is that of a step where nothing could be decided.
+CUT_SHORT = -2
+
+
+@kernel
+def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
+    """Write the Euclidean projection of `v` onto {x >= 0, sum x = z}: the function of Algorithm 3, lines 1 to 6.
+
+    Entries are taken relative to the largest, which changes nothing but the rounding: the sums below then have
+    the size of the answer, whatever the size of `v`.
+    """
+    d = v.shape[0]
+    top = v.max()
+    u = np.sort(v - top)[::-1]
+    total = 0.0
+    shift = -z
+    for j in range(d):
+        if u[j] <= -z:  # no such entry is above zero, and sums of them may overflow
+            break
+        total += u[j]
+        candidate = (total - z) / (j + 1)
+        if u[j] - candidate > 0.0:
+            shift = candidate
+    for j in range(d):
+        out[j] = max((v[j] - top) - shift, 0.0)
+
+
+@kernel
+def project_restricted(v: FloatArray, gamma: float, out: FloatArray) -> None:
+    """Write the Euclidean projection of `v` onto the restricted simplex: Algorithm 3, lines 8 to 13."""
+    last = v.shape[0] - 1
+    project_simplex(v, 1.0, out)
+    if out[last] < gamma:
+        if last > 0:
+            project_simplex(out[:last].copy(), 1.0 - gamma, out[:last])
+        out[last] = gamma
+
+
+@kernel
+def settle(x: FloatArray, gamma: float) -> None:
+    """Remove rounding from a nearly feasible `x`: no negative entry, `x_k >= gamma` and a sum of one."""
+    last = x.shape[0] - 1
+    x[last] -= gamma
+    total = 0.0
+    for j in range(last + 1):
+        x[j] = max(x[j], 0.0)
+        total += x[j]
+    scale = (1.0 - gamma) / total if total > 0.0 else 0.0
+    for j in range(last + 1):
+        x[j] *= scale
+    x[last] += gamma
+    if total <= 0.0:
+        x[last] = 1.0
+
+
+@kernel
+def metric_step(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: FloatArray) -> int:
+    """Write argmin <g, x> + 1/2 (x - w)' M (x - w) over the restricted simplex into `x`; count the pivots."""
+    lower = np.zeros(w.shape[0])
+    lower[-1] = gamma
+    pivots = bounded_step(w, g, M, lower, max(MOST_WORK, LEAST_FACTORS * float(w.shape[0]) ** 3), x)
+    settle(x, gamma)
+    return pivots
+
+
+@kernel
+def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, budget: float, x: FloatArray) -> int:
+    """Write argmin <g, x> + 1/2 (x - w)' M (x - w) subject to x >= lower and the sum of `w`; count the pivots.
+
+    A primal active-set method, started at `w` with the bounds that `w` touches.  From one round to the next the
+    touched bounds hardly change, so it usually ends after one factorisation.  Each iteration minimises over the
+    free coordinates with the sum fixed, stops at the first bound on the way, and lets go of the bound with the
+    most negative multiplier once a minimum is reached.  `w` must be feasible and `M` positive semi-definite.
+    Where non-finite numbers leave nothing to decide, the answer is `w` and -1.
+
+    There may be as many pivots as bounds.  So the work is capped: the cubes of their sizes may add up to `budget`.  A
+    step that is cut short is feasible and no worse than `w`, since every pivot leads down, and its count is `CUT_SHORT`
+    minus the pivots: `approach` may go on from there.
+    """
+    x[:] = w
+    pivots = _active_set(w, g, M, lower, budget, x)
+    total = 0.0
+    for j in range(w.shape[0]):
+        total += x[j]
+    if not math.isfinite(total):
+        x[:] = w
+        return -1
+    return pivots
+
+
+@kernel
+def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, budget: float, x: FloatArray) -> int:
+    """Pivot until a minimum is found or the budget is spent; count the pivots, then from `CUT_SHORT` down."""
+    k = w.shape[0]
+    # Few allocations: each costs as much as a row of arithmetic when k is small.
+    marks = np.empty((2, k), dtype=np.int64)
+    free, index = marks[0], marks[1]
+    for j in range(k):
+        free[j] = w[j] > lower[j]
+    work = np.empty((k + 2, k))
+    upper, gradient, descent = work[:k], work[k], work[k + 1]
+    force = 0.0
+    for j in range(k):
+        gradient[j] = g[j]
+        force = max(force, abs(g[j]))
+    released = -1
+    limit: int = 20 + 10 * k
+    done = 0.0
+    for iteration in range(limit):
+        size, last = _split(free, M, index)
+        if last < 0:  # the bounds leave one point
+            return iteration
+        done += float(size) ** 3
+        if done > budget:
+            return CUT_SHORT - iteration
+        quality = factor(M, index, size, last, force, upper)
+        step, blocking = _descend(x, gradient, lower, index, size, last, upper, descent)
+        ill = quality < ILL_CONDITIONED
+        if blocking < 0 and ill:
+            _refine(w, g, M, x, lower, index, size, last, upper, descent)
+        if blocking < 0 and size == k - 1:  # no bound touched: nothing to let go of
+            return iteration + 1
+        level, scale = _gradient_at(w, g, M, x, free, ill, gradient)
+        if blocking >= 0:
+            x[blocking] = lower[blocking]
+            free[blocking] = 0
+            if blocking == released and step == 0.0:
+                return iteration  # the multiplier that released it was rounding
+            continue
+        released = -1
+        most_negative = -1e-15 * scale
+        for j in range(k):
+            if not free[j] and gradient[j] - level < most_negative:
+                most_negative = gradient[j] - level
+                released = j
+        if released < 0:
+            return iteration + 1
+        free[released] = 1
+    return CUT_SHORT - limit
+
+
+@kernel
+def approach(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> None:
+    """Move `x` by projected gradient steps in the metric of M's diagonal, each as far as it leads down.
+
+    The lengths are those of Barzilai and Borwein.  `x` must be feasible; if it is worse than `w`, it starts there.
+    For steps that were cut short; a kernel of its own, so that nothing else has to be compiled with it.
+    """
+    k = w.shape[0]
+    vectors = np.empty((5, k))
+    gradient, moved, move, scale, aim = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
+    for j in range(k):
+        move[j] = x[j] - w[j]
+    _write_product(M, move, moved)
+    change = 0.0
+    largest = 0.0
+    for j in range(k):
+        change += move[j] * (g[j] + 0.5 * moved[j])
+        largest = max(largest, M[j, j])
+    better = change <= 0.0  # not when it is not a number
+    room = 0.0
+    for j in range(k):
+        gradient[j] = g[j] + moved[j] if better else g[j]
+        if not better:
+            x[j] = w[j]
+        room += x[j] - lower[j]
+        scale[j] = max(M[j, j] / largest, 1e-12) if largest > 0.0 else 1.0
+    length = 1.0 / largest if largest > 0.0 else 1.0
+    for _ in range(LAST_STEPS):
+        for j in range(k):
+            aim[j] = (x[j] - lower[j]) - length * gradient[j] / scale[j]
+        _project_scaled(aim, scale, room, move)
+        slope = 0.0
+        square = 0.0
+        for j in range(k):
+            move[j] -= x[j] - lower[j]
+            slope += move[j] * gradient[j]
+            square += move[j] * move[j] * scale[j]
+        _write_product(M, move, moved)
+        curvature = 0.0
+        for j in range(k):
+            curvature += move[j] * moved[j]
+        if not (slope < 0.0 and math.isfinite(curvature)):
+            return
+        part = -slope / curvature if -slope < curvature else 1.0
+        for j in range(k):
+            x[j] = max(x[j] + part * move[j], lower[j])
+            gradient[j] += part * moved[j]
+        length = square / curvature if curvature > 0.0 else 2.0 * length
+
+
+@kernel
+def _project_scaled(v: FloatArray, scale: FloatArray, z: float, out: FloatArray) -> None:
+    """Write the nearest point to `v` of {x >= 0, sum x = z} in the metric diag(scale): max(v - shift / scale, 0).
+
+    Entries that come out below zero are left out, and the shift is computed anew from the others, until none does.
+    """
+    k = v.shape[0]
+    for j in range(k):
+        out[j] = 1.0  # not left out
+    shift = 0.0
+    left = k + 1
+    for _ in range(k):
+        total = -z
+        weight = 0.0
+        count = 0
+        for j in range(k):
+            if out[j] > 0.0 and (left > k or v[j] - shift / scale[j] > 0.0):
+                total += v[j]
+                weight += 1.0 / scale[j]
+                count += 1
+            else:
+                out[j] = 0.0
+        if count == left or count == 0:
+            break
+        left = count
+        shift = total / weight
+    total = 0.0
+    for j in range(k):
+        out[j] = max(v[j] - shift / scale[j], 0.0)
+        total += out[j]
+    for j in range(k):  # rounding, where v is far away
+        out[j] = out[j] * (z / total) if total > 0.0 else z / k
+
+
+@kernel
+def _write_product(M: FloatArray, x: FloatArray, out: FloatArray) -> None:
+    """Write M x, of a symmetric M, row by row."""
+    for i in range(x.shape[0]):
+        out[i] = 0.0
+    for j in range(x.shape[0]):
+        if x[j] != 0.0:
+            for i in range(x.shape[0]):
+                out[i] += M[j, i] * x[j]
+
+
+@kernel
+def _split(free: IntArray, M: FloatArray, index: IntArray) -> tuple[int, int]:
+    """List the free coordinates but one; give their number and that one, the flattest.
+
+    The flattest follows from the others because the sum is fixed.  Eliminating it, rather than bordering the system
+    with the constraint, needs no curvature along the constraint and adds the least to the others'.
+    """
+    last = -1
+    for j in range(free.shape[0]):
+        if free[j] and (last < 0 or M[j, j] < M[last, last]):
+            last = j
+    size = 0
+    for j in range(free.shape[0]):
+        if free[j] and j != last:
+            index[size] = j
+            size += 1
+    return size, last
+
+
+@kernel
+def _descend(
+    x: FloatArray,
+    gradient: FloatArray,
+    lower: FloatArray,
+    index: IntArray,
+    size: int,
+    last: int,
+    upper: FloatArray,
+    descent: FloatArray,
+) -> tuple[float, int]:
+    """Move `x` to the minimum over the free coordinates or to the first bound; give the step and that bound."""
+    for i in range(size):
+        descent[i] = gradient[last] - gradient[index[i]]
+    solve(upper, size, descent)
+    rest = 0.0
+    step = 1.0
+    blocking = -1
+    for i in range(size):
+        rest -= descent[i]
+        step, blocking = _shorten(x, lower, index[i], descent[i], step, blocking)
+    step, blocking = _shorten(x, lower, last, rest, step, blocking)
+    for i in range(size):
+        x[index[i]] += step * descent[i]
+    x[last] += step * rest
+    return step, blocking
+
+
+@kernel
+def _shorten(x: FloatArray, lower: FloatArray, j: int, move: float, step: float, blocking: int) -> tuple[float, int]:
+    """Shorten `step` so that x_j does not pass its bound."""
+    if move < 0.0:
+        room = max(x[j] - lower[j], 0.0)
+        if room < -move * step:
+            return room / -move, j
+    return step, blocking
+
+
+@kernel
+def _refine(
+    w: FloatArray,
+    g: FloatArray,
+    M: FloatArray,
+    x: FloatArray,
+    lower: FloatArray,
+    index: IntArray,
+    size: int,
+    last: int,
+    upper: FloatArray,
+    descent: FloatArray,
+) -> None:
+    """Iterative refinement of a minimum over the free coordinates, with residuals in doubled precision."""
+    for _ in range(4):
+        shifted_gradient(w, g, M, x, index, size, last, descent)
+        solve(upper, size, descent)
+        rest = 0.0
+        largest = 0.0
+        for i in range(size):
+            rest += descent[i]
+            largest = max(largest, abs(descent[i]))
+            if not x[index[i]] - descent[i] >= lower[index[i]]:  # also when it is not a number
+                return
+        if not x[last] + rest >= lower[last]:
+            return
+        for i in range(size):
+            x[index[i]] -= descent[i]
+        x[last] += rest
+        if largest < 1e-17:
+            return
+
+
+@kernel
+def _gradient_at(
+    w: FloatArray,
+    g: FloatArray,
+    M: FloatArray,
+    x: FloatArray,
+    free: IntArray,
+    accurate: bool,
+    gradient: FloatArray,
+) -> tuple[float, float]:
+    """Write the gradient at `x`; give its mean over the free coordinates and the size of the terms it sums."""
+    k = w.shape[0]
+    scale = 0.0
+    gradient[:] = g
+    for j in range(k):
+        move = x[j] - w[j]
+        if move != 0.0:
+            for i in range(k):  # M is symmetric: row j is contiguous
+                gradient[i] += M[j, i] * move
+            scale = max(scale, abs(M[j, j] * move))
+    level = 0.0
+    count = 0
+    for j in range(k):
+        scale = max(scale, abs(g[j]))
+        if free[j]:
+            level += gradient[j]
+            count += 1
+    if accurate and count > 0:
+        everything = np.arange(k)
+        anchor = 0
+        while not free[anchor]:
+            anchor += 1
+        shifted_gradient(w, g, M, x, everything, k, anchor, gradient)
+        return 0.0, scale
+    return level / max(count, 1), scale
+
+
+@kernel
+def projected_descent(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, steps: int, x: FloatArray) -> None:
+    """Write `steps` projected gradient steps towards the metric step, each of length 1 / ||M||_inf.
+
+    The longest row sum bounds the largest eigenvalue, so no step can overshoot; a fixed length such as 0.2
+    diverges as soon as that eigenvalue passes 10.
+    """
+    k = w.shape[0]
+    x[:] = w
+    norm = 0.0
+    total = np.abs(g).sum()
+    for i in range(k):
+        row = np.abs(M[i]).sum()
+        norm = max(norm, row)
+        total += row
+    if not (norm > 0.0 and math.isfinite(total)):
+        return
+    moved = np.empty(k)
+    for _ in range(steps):
+        for i in range(k):
+            slope = g[i]
+            for j in range(k):
+                slope += M[i, j] * (x[j] - w[j])
+            moved[i] = x[i] - slope / norm
+        project_restricted(moved, gamma, x)

@@ -1,0 +1,117 @@
+"""Cursors: a shuffled order through every group, and the place in it."""
+
+from copy import copy
+
+import numpy as np
+
+from varmix._core.validation import AnyArray
+from varmix._core.validation import IntArray
+from varmix._core.validation import State
+from varmix.components import _groups_kernels__cursors as kernels
+from varmix._core.state import CheckpointError
+from varmix._core.state import describe
+from varmix._core.state import restored
+from varmix._core.rng import Uniforms
+
+LATEST_TURN = 2**62
+
+
+class Cursors:
+    """Every point of a group once per turn, in an order that follows from (seed, group, turn).
+
+    So the state is a seed, and a position and a turn per group: no list of points.  Only after a restart the order
+    follows from one thing more, which points are due: its first turn serves only those that were still to come.
+
+    Parameters
+    ----------
+    start
+        The place of each group among the members, and their end.
+    """
+
+    def __init__(self, start: IntArray) -> None:
+        groups = len(start) - 1
+        self._start = start
+        self._seed: int | None = None  # asked for at the first draw
+        self._order: AnyArray | None = None
+        self._position = np.zeros(groups, dtype=np.int64)
+        self._turn = np.zeros(groups, dtype=np.int64)
+        self._due = np.zeros(groups, dtype=np.int64)
+
+    def copy(self) -> "Cursors":
+        """Give cursors at the same places that move on their own."""
+        other = copy(self)
+        other._position, other._turn, other._due = self._position.copy(), self._turn.copy(), self._due.copy()
+        other._order = None if self._order is None else self._order.copy()
+        return other
+
+    def draw(self, members: AnyArray, lanes: IntArray, uniforms: Uniforms, atoms: IntArray) -> None:
+        """Write the next point of the group of each lane."""
+        if self._seed is None:
+            self._seed = uniforms.seed()
+        if self._order is None:
+            self._order = members.copy()
+        kernels.draw_cursor(
+            lanes,
+            np.uint64(self._seed),
+            self._start,
+            members,
+            self._order,
+            self._position,
+            self._turn,
+            self._due,
+            atoms,
+        )
+
+    def restart(self, members: AnyArray, old: AnyArray, new: AnyArray) -> None:
+        """Begin anew, because points have changed from `old` to `new` groups, of the same sizes.
+
+        A group goes on with the points that it had still to serve.  Of those that have come from other groups, chance
+        decides which are among them, at the rate of the group, so that they are served as often as the others.
+        """
+        if self._seed is None or self._order is None:  # none has moved
+            return
+        marks, shares = np.zeros(len(new), dtype=np.bool_), np.empty(len(self._turn))
+        kernels.mark_waiting(self._start, self._order, self._position, self._due, marks, shares)
+        kernels.deal_in(np.uint64(self._seed), self._turn, old, new, shares, marks)
+        self._position[:] = 0
+        self._turn += 1
+        kernels.due_first(self._start, members, marks, self._order, self._due)
+
+    def due(self, n: int) -> AnyArray:
+        """Mark those of n points that are due, in turns that are the rest of another."""
+        marks = np.zeros(n, dtype=np.bool_)
+        if self._order is not None:
+            kernels.mark_due(self._start, self._order, self._due, marks)
+        return marks
+
+    def state_dict(self) -> State:
+        """Give the seed, and a position and a turn per group."""
+        return {"seed": self._seed, "position": self._position.copy(), "turn": self._turn.copy()}
+
+    def loaded(self, state: State, members: AnyArray, marks: AnyArray | None = None) -> "Cursors":
+        """Give cursors through `members` where `state` was saved, with these points due, after checking it."""
+        position = restored(state["position"], self._position, "position")
+        turn = restored(state["turn"], self._turn, "turn")
+        sizes = np.diff(self._start)
+        if (position < 0).any() or (position > sizes).any() or (turn < 0).any() or (turn > LATEST_TURN).any():
+            raise CheckpointError(
+                "The saved cursors lie outside their groups: these are not the groups that were saved."
+            )
+        seed = state["seed"]
+        if seed is None and (position.any() or turn.any()):
+            raise CheckpointError("The saved cursors have moved, but their seed is missing: the state is damaged.")
+        if seed is not None and not (type(seed) is int and 0 <= seed < 2**64):
+            raise CheckpointError(
+                f"The seed of the saved cursors must be 64 bits, got {describe(seed)}: the state is damaged."
+            )
+        other = copy(self)
+        other._position, other._turn, other._seed, other._order = position, turn, seed, None
+        other._due = np.zeros_like(self._due)
+        if seed is not None:
+            other._order = members.copy()
+            if marks is not None:
+                kernels.due_first(self._start, members, marks, other._order, other._due)
+                if (position > np.where(other._due > 0, other._due, sizes)).any():
+                    raise CheckpointError("The saved cursors lie behind the points that are due: they are damaged.")
+            kernels.replay_cursors(np.uint64(seed), self._start, other._order, position, turn, other._due)
+        return other

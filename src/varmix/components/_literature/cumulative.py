@@ -1,0 +1,129 @@
+"""Cumulative: by the root of the squared norms seen so far, the law of VRB."""
+
+import math
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix._core.validation import State
+from varmix._core.validation import as_positive
+from varmix._core.validation import as_vector
+from varmix._core.validation import same
+from varmix.components._literature.weighted_points import Changing
+from varmix._core.draw import Draw
+from varmix.components._literature import kernels__scores as kernels
+from varmix._core.spaces import Points
+from varmix._core.state import CheckpointError
+from varmix._core.state import read_array
+from varmix._core.state import read_count
+from varmix._core.state import read_number
+
+LARGEST = 1e300
+
+
+@final
+class Cumulative(Changing):
+    """Points by the root of their cumulative squared norms: the law of VRB, Borsos, Levy and Krause (2018).
+
+        p(i) proportional to sqrt( S_i + gamma ),     S_i = sum over the draws of i of l^2 / d
+
+    Without gamma that is the best fixed law in hindsight, for what the draws tell of it without bias; gamma keeps the
+    law even while little is known.  Each row of a batch is a round of the paper, so a point that was drawn twice
+    counts twice; `d` is the density at draw time, whatever the delay.  Mix it with the uniform law (`varmix.vrb`
+    does), which keeps `d` away from zero.
+
+    The paper's sums are n times ours (it divides by probabilities, we by density), and so is its gamma: `n L / theta`
+    is `L / theta` here, where L bounds the squared norms.  Unless told, gamma is the mean of the squared norms seen
+    so far, estimated without bias: one more draw of average size for every point.  That is a deviation: it needs no
+    bound, does not depend on the scale of the norms, and learns in passes where L / theta takes tens of them.  When
+    the mean has moved by a factor of two, gamma follows, and the tree is built anew.
+
+    Under a target the scores are sqrt( S_i / (n target_i) + gamma ) and the law is target times score.
+
+    Parameters
+    ----------
+    space
+        A number of points, or `Points` with a target.
+    gamma
+        One positive number, or one for every point (what is known of squared norms beforehand), or None.
+
+    Examples
+    --------
+    >>> from varmix import vrb
+    >>> sampler = vrb(4, gamma=1.0, theta=0.2, rng=0)
+    >>> draw = sampler.draw(1)
+    >>> sampler.update(draw, [math.sqrt(3.0)])
+    >>> sampler.components.ratios(draw.indices)[0, 0].round(6) == round(4 * 2 / (2 + 3 * 1), 6)
+    np.True_
+    """
+
+    def __init__(self, space: Points | int, *, gamma: float | ArrayLike | None = None) -> None:
+        super().__init__(space)
+        n = self.space.n
+        self._squares = np.zeros(n)
+        self._given = gamma is not None
+        self._gamma: FloatArray = np.empty(0)
+        self._level = 1.0  # the gamma of all points; while all sums are zero, any number gives the same law
+        if gamma is not None and np.ndim(gamma) == 0:
+            self._level = as_positive(gamma, "gamma")  # type: ignore[arg-type]
+        elif gamma is not None:
+            self._gamma = np.array(as_vector(gamma, "gamma", n))
+            if self._gamma.min() <= 0:
+                raise ValueError(
+                    f"gamma must be above zero for every point, or no draw would ever find out; point "
+                    f"{int(self._gamma.argmin())} has {self._gamma.min():.3g}."
+                )
+        self._total, self._count = 0.0, 0  # of l^2 / d, and of rows
+        self._rebuild()
+
+    @property
+    def gamma(self) -> float | FloatArray:
+        """What is added to the sums at present: one number, or one for every point."""
+        return self._gamma.copy() if len(self._gamma) else self._level
+
+    def _scores(self, atoms: IntArray) -> FloatArray:
+        scores = np.empty(len(atoms))
+        kernels.root_scores(self._squares, self._gamma, self._level, self._masses, atoms, scores)
+        return scores
+
+    def observe(self, draw: Draw, norms: FloatArray) -> None:
+        """Add the squared norms over the density that they were drawn with."""
+        atoms = draw.indices
+        first = self._total == 0.0
+        self._total += kernels.add_squares(self._squares, atoms, norms, draw.density, self._masses)
+        self._count += len(atoms)
+        mean = self._total / self._count
+        if not self._given and mean > 0.0 and (first or not 0.5 <= mean / self._level <= 2.0):
+            self._level = mean
+            self._rebuild()
+        else:
+            self._refresh(atoms)
+
+    def state_dict(self) -> State:
+        """Give the sums, and how gamma is to go on."""
+        own = {"squares": self._squares.copy(), "gamma": self._gamma.copy(), "level": self._level}
+        return super().state_dict() | own | {"given": self._given, "total": self._total, "count": self._count}
+
+    def load_state_dict(self, state: State) -> None:
+        """Take the sums over, and build the tree."""
+        self._check_state(state)
+        given = {"given": self._given, "gamma": self._gamma} | ({"level": self._level} if self._given else {})
+        if not same({name: state[name] for name in given}, given):
+            raise CheckpointError(
+                "The saved Cumulative has another gamma: build this one with the gamma that was saved."
+            )
+        squares = read_array(state, "squares", np.float64, self._squares.shape, least=0.0, most=LARGEST)
+        count = read_count(state, "count")
+        level, total = read_number(state, "level", least=1 / LARGEST, most=LARGEST), read_number(state, "total")
+        added = float(squares.sum() if not len(self._masses) else squares @ self._masses)
+        if not math.isclose(added, total, rel_tol=1e-6) or (count == 0 and total > 0.0):
+            raise CheckpointError(
+                f"The saved squared norms of {count} rows add up to {added:.6g}, and their sum to {total:.6g}: the "
+                f"state is damaged."
+            )
+        if not self._given and not (level == 1.0 if total == 0.0 else 0.49 <= total / count / level <= 2.01):
+            raise CheckpointError(f"The saved level {level:.3g} is not that of the saved norms: the state is damaged.")
+        self._take_over(_squares=squares, _level=level, _total=total, _count=count)

@@ -1,0 +1,115 @@
+"""Changing: what families have in common that keep one law over points, whose weights feedback changes."""
+
+from abc import abstractmethod
+from copy import copy, deepcopy
+
+import numpy as np
+
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix._core.validation import State
+from varmix._core.validation import as_atoms
+from varmix.components._base import Components
+from varmix.components._base import Family
+from varmix.components._stack import Stack
+from varmix.components._uniform import Uniform
+from varmix.components._literature import kernels__tree as kernels
+from varmix._core.spaces import Points
+from varmix._core.spaces import refuse_window
+from varmix._core.state import CheckpointError
+from varmix._core.state import require
+from varmix._core.rng import Uniforms
+
+LEAST, MOST = 1e-290, 1e290  # of a sum of weights, so that ratios of them neither overflow nor vanish
+
+
+def as_points(space: Points | int, owner: str) -> Points:
+    """Give a number of points as a space of them."""
+    refuse_window(space, owner)
+    if isinstance(space, Points):
+        return space
+    if isinstance(space, (bool, np.bool_)) or not isinstance(space, (int, np.integer)):
+        raise TypeError(f"{owner} needs a number of points or a Points, got {space!r}.")
+    return Points(space)
+
+
+class Changing(Family):
+    """One law p_i proportional to target times score, kept as a sum tree: log n a draw, and log n an update of a point.
+
+    A subclass keeps the scores in arrays of its own.  After changing some it calls `_refresh` with their atoms, after
+    changing all of them `_rebuild`.  The tree follows from the scores to the last bit, so it is never saved.
+
+    Parameters
+    ----------
+    space
+        A number of points, or `Points` with a target.
+    """
+
+    space: Points
+
+    def __init__(self, space: Points | int) -> None:
+        self.space = as_points(space, type(self).__name__)
+        self.k = 1
+        target = self.space.target
+        self._masses: FloatArray = np.empty(0) if target is None else self.space.n * target
+        self._tree: FloatArray = np.zeros(2 * self.space.n)
+
+    @abstractmethod
+    def _scores(self, atoms: IntArray) -> FloatArray:
+        """Give mass times score of these atoms; the mass is n times the target."""
+
+    def _refresh(self, atoms: IntArray) -> None:
+        kernels.set_leaves(self._tree, atoms, self._scores(atoms))
+
+    def _rebuild(self) -> None:
+        self._tree[self.space.n :] = self._scores(np.arange(self.space.n))
+        kernels.build(self._tree)
+
+    def _take_over(self, **fields: object) -> None:
+        """Take saved fields over and build the tree; raise `CheckpointError` and change nothing if it cannot be drawn.
+
+        Sums of what is finite may overflow, and then every weight would be NaN.
+        """
+        other = copy(self)
+        vars(other).update(fields)
+        other._tree = np.zeros_like(self._tree)
+        with np.errstate(all="ignore"):
+            other._rebuild()
+        leaves = other._tree[self.space.n :]
+        if not (np.isfinite(other._tree).all() and leaves.min() >= 0.0 and LEAST <= leaves.sum() <= MOST):
+            raise CheckpointError(
+                f"The saved {type(self).__name__} cannot be drawn from: its weights sum to {leaves.sum():.3g}."
+            )
+        vars(self).update(vars(other))
+
+    @property
+    def c(self) -> float:  # type: ignore[override]
+        """The largest ratio at present; looking for it takes time in proportion to n."""
+        return float(self.ratios(np.arange(self.space.n)).max())
+
+    def anchored(self) -> Components:
+        """Give a copy that has the target as one more component, the last."""
+        if len(self._masses):
+            return Stack(deepcopy(self), Uniform(self.space))
+        family = deepcopy(self)
+        family.k = 2
+        return family
+
+    def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
+        """Draw by descent from the root of the tree; a lane beyond the first is uniform."""
+        atoms = np.empty(len(lanes), dtype=np.int64)
+        kernels.draw_tree(lanes, uniforms.take(len(lanes)), self._tree, atoms)
+        return atoms, self._rows(atoms)
+
+    def ratios(self, atoms: IntArray) -> FloatArray:
+        """Give the present ratios of these atoms."""
+        return self._rows(as_atoms(atoms, self.space.n))
+
+    def _rows(self, atoms: IntArray) -> FloatArray:
+        rows = np.empty((len(atoms), self.k))
+        kernels.tree_rows(self._tree, self._masses, atoms, rows)
+        return rows
+
+    def _check_state(self, state: State) -> None:
+        require(state, set(self.state_dict()), type(self).__name__)
+        self.check_shape(state)

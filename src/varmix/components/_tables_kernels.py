@@ -1,0 +1,164 @@
+"""Draws from tabulated laws: a cumulative sum, and a guide that says where in it to look.
+
+The guide cuts [0, 1) into as many equal cells as it has entries less one and keeps the first index of each cell,
+so that a draw is one look-up and a search among the few indices of a cell, whatever the number of atoms.
+"""
+
+import math
+
+import numpy as np
+
+from varmix._core.validation import AnyArray
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix._kernels.allocate import spread
+from varmix._kernels.cost import weigh
+from varmix._kernels.jit import kernel
+
+
+@kernel
+def accumulate(ratios: AnyArray, target: FloatArray, cumulative: FloatArray, largest: FloatArray) -> None:
+    """Write the running sums of ratio times target (an empty target is uniform) and the largest ratios."""
+    columns = ratios.shape[1]
+    n = ratios.shape[0]
+    total = np.zeros(columns)
+    uniform = target.shape[0] == 0
+    largest[:] = 0.0
+    for i in range(n):
+        mass = 1.0 / n if uniform else target[i]
+        for j in range(columns):
+            ratio = float(ratios[i, j])
+            total[j] += ratio * mass
+            largest[j] = max(largest[j], ratio if mass > 0.0 else 0.0)
+            cumulative[j, i] = total[j]
+
+
+@kernel
+def finish(cumulative: FloatArray, guide: AnyArray, totals: FloatArray) -> None:
+    """Scale running sums to end at one, and write their guides and what they summed to.
+
+    The first index of a cell is the number of sums at or below its lower edge: a count and a running sum, which
+    unlike a walk from cell to cell has no branch to mispredict.
+    """
+    n = cumulative.shape[1]
+    cells = guide.shape[1] - 1
+    for j in range(cumulative.shape[0]):
+        total = cumulative[j, n - 1]
+        totals[j] = total
+        scale = 1.0 / total
+        guide[j] = 0
+        for i in range(n):
+            # Exactly one behind the last atom with mass, so that no atom without mass is ever drawn.
+            value = 1.0 if cumulative[j, i] >= total else min(cumulative[j, i] * scale, 1.0)
+            value = value if value >= 0.0 else 0.0
+            cumulative[j, i] = value
+            guide[j, math.ceil(value * cells)] += 1
+        count = 0
+        for cell in range(cells + 1):
+            count += guide[j, cell]
+            guide[j, cell] = min(count, n - 1)
+
+
+@kernel
+def look_up(cumulative: FloatArray, guide: AnyArray, lane: int, u: float) -> int:
+    """Give the first index whose cumulative sum is above `u`."""
+    cells = guide.shape[1] - 1
+    cell = min(max(int(u * cells), 0), cells - 1)
+    low = guide[lane, cell]
+    high = guide[lane, cell + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[lane, middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return int(low)
+
+
+@kernel
+def draw_table(
+    lanes: IntArray, uniforms: FloatArray, cumulative: FloatArray, guide: AnyArray, n: int, atoms: IntArray
+) -> None:
+    """Draw one atom per lane; a lane beyond the table is uniform on n atoms."""
+    for r in range(lanes.shape[0]):
+        if lanes[r] < cumulative.shape[0]:
+            atoms[r] = look_up(cumulative, guide, lanes[r], uniforms[r])
+        else:
+            atoms[r] = min(max(int(uniforms[r] * n), 0), n - 1)
+
+
+@kernel
+def draw_rows(
+    lanes: IntArray,
+    uniforms: FloatArray,
+    cumulative: FloatArray,
+    guide: AnyArray,
+    table: AnyArray,
+    scale: FloatArray,
+    atoms: IntArray,
+    out: FloatArray,
+) -> None:
+    """Draw one atom per lane and write its row of ratios: `draw_table` and `gather` in one call."""
+    draw_table(lanes, uniforms, cumulative, guide, table.shape[0], atoms)
+    gather(table, scale, atoms, out)
+
+
+@kernel
+def gather(table: AnyArray, scale: FloatArray, atoms: IntArray, out: FloatArray) -> None:
+    """Write the scaled rows `atoms` of `table`; columns beyond it (the anchor) are one."""
+    columns = table.shape[1]
+    for r in range(atoms.shape[0]):
+        row = atoms[r]
+        for j in range(columns):
+            out[r, j] = table[row, j] * scale[j]
+        for j in range(columns, out.shape[1]):
+            out[r, j] = 1.0
+
+
+@kernel
+def store(
+    block: FloatArray, target: FloatArray, given_ratios: bool, start: int, table: AnyArray, sums: FloatArray
+) -> int:
+    """Store a block of probabilities or ratios as ratios; add its mass to `sums`; give the first bad row or -1.
+
+    Bad is an entry that is negative or not finite, mass on an atom of target zero, or a ratio beyond float32.  An empty
+    target is uniform.
+    """
+    uniform = target.shape[0] == 0
+    n = table.shape[0]
+    for i in range(block.shape[0]):
+        mass = 1.0 / n if uniform else target[start + i]
+        to_ratio = 1.0 if given_ratios else (float(n) if uniform else 1.0 / mass)
+        to_mass = mass if given_ratios else 1.0
+        for j in range(block.shape[1]):
+            value = block[i, j]
+            ratio = value * to_ratio if value > 0.0 else 0.0
+            if not (value >= 0.0 and ratio < 1e38) or (value > 0.0 and mass == 0.0):
+                return i
+            table[start + i, j] = ratio
+            sums[j] += value * to_mass
+    return -1
+
+
+@kernel
+def draw_stratified(
+    mixture: FloatArray,
+    uniforms: FloatArray,
+    cumulative: FloatArray,
+    guide: AnyArray,
+    table: AnyArray,
+    scale: FloatArray,
+    atoms: IntArray,
+    ratios: FloatArray,
+    density: FloatArray,
+    weights: FloatArray,
+) -> None:
+    """Allocate, draw, gather and weigh in one call: for single draws the calls cost more than the work.
+
+    The first half of the uniforms is for the slots, the second for the atoms.
+    """
+    m = atoms.shape[0]
+    lanes = np.empty(m, dtype=np.int64)
+    spread(mixture, uniforms[:m], lanes)
+    draw_rows(lanes, uniforms[m:], cumulative, guide, table, scale, atoms, ratios)
+    weigh(ratios, mixture, density, weights)

@@ -1,0 +1,75 @@
+"""Uniform: the anchor, or the whole of plain sampling."""
+
+from typing import final
+
+import numpy as np
+
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix._core.validation import as_atoms
+from varmix._core.validation import as_subsets
+from varmix.components._base import Family
+from varmix.components._guide_table import Table
+from varmix.components._uniform_kernels import draw_subsets
+from varmix.components._tables_kernels import draw_table
+from varmix._core.spaces import Points
+from varmix._core.spaces import Space
+from varmix._core.spaces import Subsets
+from varmix._core.spaces import refuse_window
+from varmix._core.rng import Uniforms
+
+
+@final
+class Uniform(Family):
+    """One component: the target law of the space, uniform if it has none.  Its ratio is one everywhere.
+
+    Over `Subsets` it draws sets without replacement, every one with the same probability.
+
+    Examples
+    --------
+    >>> Uniform(5).ratios(np.array([0, 3]))
+    array([[1.],
+           [1.]])
+    >>> Uniform(Subsets(5, size=2)).inclusion(np.array([0, 3]))
+    array([[0.4],
+           [0.4]])
+    """
+
+    def __init__(self, space: Space | int) -> None:
+        refuse_window(space, "Uniform")
+        self.space: Space = Points(space) if isinstance(space, (int, np.integer)) else space
+        if not isinstance(self.space, (Points, Subsets)):
+            raise TypeError(f"Uniform needs a number of points, a Points or a Subsets, got {space!r}.")
+        self.k = 1
+        self.c = 1.0
+        target = self.space.target if isinstance(self.space, Points) else None
+        # Without a target the table is empty: every lane is then beyond it, and uniform.
+        self._table = Table(np.empty((self.space.n, 0)) if target is None else np.ones((self.space.n, 1)), target)
+
+    def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
+        """Draw from the target, whatever the lane."""
+        m, n = len(lanes), self.space.n
+        atoms: IntArray
+        if isinstance(self.space, Subsets):
+            atoms = np.empty((m, self.space.size), dtype=np.int64)
+            draw_subsets(uniforms.take(2), n, atoms)
+        else:
+            atoms = np.empty(m, dtype=np.int64)
+            draw_table(lanes, uniforms.take(m), self._table.cumulative, self._table.guide, n, atoms)
+        return atoms, np.ones((m, 1))
+
+    def ratios(self, atoms: IntArray) -> FloatArray:
+        """One for every atom."""
+        space = self.space
+        checked = as_subsets(atoms, space.n, space.size) if isinstance(space, Subsets) else as_atoms(atoms, space.n)
+        return np.ones((len(checked), 1))
+
+    def inclusion(self, points: IntArray) -> FloatArray:
+        """Give the probability that a set holds a point, size / n for all of them."""
+        if not isinstance(self.space, Subsets):
+            raise TypeError(f"Only sets include points, and {self!r} draws points.")
+        return np.full((len(as_atoms(points, self.space.n)), 1), self.space.size / self.space.n)
+
+    def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
+        """One for every point, as often as the weight says."""
+        return np.full(sets.shape, w[0])

@@ -1,0 +1,48 @@
+"""Subsets of points, listed in ascending order."""
+
+from varmix._core.validation import AnyArray
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix._kernels.jit import kernel
+from varmix._kernels.random import start
+from varmix._kernels.random import uniform
+
+
+@kernel
+def insert(points: IntArray, count: int, point: int) -> bool:
+    """Put `point` into its place among the first `count`, unless it is there already."""
+    place = count
+    while place > 0 and points[place - 1] > point:
+        place -= 1
+    if place > 0 and points[place - 1] == point:
+        return False
+    for i in range(count, place, -1):
+        points[i] = points[i - 1]
+    points[place] = point
+    return True
+
+
+@kernel
+def fill_uniformly(points: IntArray, count: int, n: int, state: AnyArray) -> None:
+    """Fill up the set, `count` points of which are there, with points drawn uniformly from the others.
+
+    The rank among the others is drawn, and the points below it are stepped over: no rejection, one number a point.
+    """
+    for have in range(count, points.shape[0]):
+        rest = n - have
+        point = min(int(uniform(state) * rest), rest - 1)
+        place = 0
+        while place < have and points[place] <= point:
+            point += 1
+            place += 1
+        for i in range(have, place, -1):
+            points[i] = points[i - 1]
+        points[place] = point
+
+
+@kernel
+def draw_subsets(uniforms: FloatArray, n: int, atoms: IntArray) -> None:
+    """Draw every row uniformly among the subsets of n points; two uniforms are enough for all of them."""
+    state = start(uniforms)
+    for r in range(atoms.shape[0]):
+        fill_uniformly(atoms[r], 0, n, state)

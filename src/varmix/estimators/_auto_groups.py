@@ -1,0 +1,190 @@
+"""Auto: groups for the reshuffled mixture, from the data alone."""
+
+import warnings
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix._core.validation import AnyArray
+from varmix._core.validation import IntArray
+from varmix._core.validation import as_real
+from varmix._core.validation import as_vector
+from varmix.components import Groups
+from varmix.components._labels import encode
+from varmix.estimators._auto_groups__bins import merge_small
+from varmix.estimators._auto_groups__bins import nested_bins
+from varmix.estimators._auto_groups__bins import rounded
+from varmix._kernels.rows import lengths
+from lab.refusal import unknown
+from varmix.solvers._linear import Csr
+from varmix.solvers._linear import as_rows
+from varmix.solvers._linear import is_sparse
+
+KINDS = ("auto", "labels", "clusters", "norms")
+TASKS = ("classification", "regression")
+# Halves of halves, from below: the upper half by length, its upper half, ... six bins for lengths, three for targets.
+DYADIC = tuple(1.0 - 0.5**level for level in range(1, 6))
+TENTHS = tuple(level / 10 for level in range(1, 10))
+LEAST = 32  # points in a group, or it joins its neighbour: fewer teach the mixture too little
+MOST_CLASSES, MOST_GROUPS = 64, 128  # more components than that are learned too slowly to pay
+CLUSTERS, SEEN = 16, 20_000  # clusters, and points that they are found from
+
+
+def auto(
+    X: ArrayLike | Csr,
+    y: ArrayLike | None = None,
+    *,
+    kind: str = "auto",
+    task: str | None = None,
+    replacement: bool = False,
+    refresh: str | None = None,
+    rng: int | np.random.Generator | None = None,
+) -> Groups:
+    """Give a family of groups for `varmix.vrm`, without being told what the groups are.
+
+    Parameters
+    ----------
+    X
+        (n, d) features, an array or a sparse matrix.  Only lengths of rows matter (for clusters, the rows).
+    y
+        (n,) classes or targets, where there are any.
+    kind
+        What points of a group have in common.
+
+        "auto"
+            Their class and about their length: inside every class the upper half by length of the rows, its upper
+            half, and so on, six bins at most.  For regression the distance of the target from its median, in three
+            such bins, takes the place of the class; without `y` there is the length alone.
+        "labels"
+            Their class.
+        "norms"
+            Their tenth by length.
+        "clusters"
+            Their cluster, one of 16 at most (k-means of scikit-learn, on up to 20,000 points).
+    task
+        "classification" or "regression"; None takes strings, booleans and up to 64 distinct whole numbers for classes.
+    replacement, refresh
+        As of `varmix.Groups`; without replacement it is the reshuffled mixture.
+    rng
+        Seed or generator, for clusters.
+
+    Notes
+    -----
+    The gradient of a linear model is a slope times a row: the class and the target say most about the slope that can
+    be said beforehand, the length says the rest.  Of the constructors that were measured on eight data sets this one
+    left the least excess loss.  Rows of equal length (up to five digits) are never torn apart, so the order of the
+    points does not matter, and groups of fewer than 32 points join their neighbour in the same class.  Of more than 64
+    classes the rarest count as one, and many classes have fewer bins.
+
+    Examples
+    --------
+    >>> import varmix
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.standard_cauchy((1000, 3)), np.arange(1000) % 2
+    >>> family = varmix.auto(X, y)
+    >>> family.labels.tolist()
+    [0, 1, 2, 3, 6, 7, 8, 9]
+    >>> (1000 * family.masses).round().tolist()
+    [250.0, 125.0, 63.0, 62.0, 250.0, 125.0, 63.0, 62.0]
+    >>> sampler = varmix.vrm(family, rng=0)
+    """
+    labels = auto_labels(X, y, kind=kind, task=task, rng=rng)
+    options: dict[str, Any] = {} if refresh is None else {"refresh": refresh}
+    return Groups(labels, replacement=replacement, **options)
+
+
+def auto_labels(
+    X: ArrayLike | Csr,
+    y: ArrayLike | None = None,
+    *,
+    kind: str = "auto",
+    task: str | None = None,
+    rng: int | np.random.Generator | None = None,
+) -> IntArray:
+    """Give the labels of the groups of `auto`, one per point; with classes, `class * bins + bin`.
+
+    Examples
+    --------
+    >>> auto_labels([[1.0], [2.0], [3.0]], ["a", "b", "a"], kind="labels")
+    array([0, 1, 0])
+    """
+    if kind not in KINDS:
+        raise ValueError(str(unknown("kind of groups", kind, KINDS)))
+    if task is not None and task not in TASKS:
+        raise ValueError(str(unknown("task", task, TASKS)))
+    if is_sparse(X):
+        X = X.tocsr()  # type: ignore[union-attr]
+    rows, (n, _) = as_rows(X)
+    if kind == "clusters":
+        return _clusters(X, n, rng)
+    if kind == "labels":
+        return _classes(y, n, task)
+    norms = np.empty(n)
+    lengths(rows, 0.0, norms)
+    norms = rounded(norms)
+    if kind == "norms":
+        return merge_small(nested_bins(np.zeros(n, dtype=np.int64), norms, TENTHS), len(TENTHS) + 1, LEAST)
+    outer = _outer(y, n, task)
+    inner = DYADIC[: max(MOST_GROUPS // (int(outer.max()) + 1), 1) - 1]
+    return merge_small(nested_bins(outer, norms, inner), len(inner) + 1, LEAST)
+
+
+def _outer(y: ArrayLike | None, n: int, task: str | None) -> IntArray:
+    """Give the part of a label that the target decides."""
+    if y is None:
+        return np.zeros(n, dtype=np.int64)
+    if _are_classes(y, task):
+        return _few(_classes(y, n, task))
+    targets = as_vector(y, "y", n)
+    far = rounded(np.abs(targets - np.median(targets)))
+    return merge_small(nested_bins(np.zeros(n, dtype=np.int64), far, DYADIC[:2]), 3, LEAST)
+
+
+def _are_classes(y: ArrayLike, task: str | None) -> bool:
+    if task is not None:
+        return task == "classification"
+    values = np.asarray(y)
+    if values.dtype.kind not in "fiu":
+        return True
+    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.floor(values)).all()):
+        return False
+    return len(np.unique(values)) <= MOST_CLASSES
+
+
+def _classes(y: ArrayLike | None, n: int, task: str | None) -> IntArray:
+    if y is None or not _are_classes(y, task):
+        given = "there is no y" if y is None else "y holds numbers to be predicted"
+        raise ValueError(f'Groups by labels need classes, and {given}. Use kind="auto" or kind="norms".')
+    values: AnyArray = np.asarray(y)
+    if values.shape != (n,):
+        raise ValueError(f"y must be one per point, shape ({n},), got shape {values.shape}.")
+    if values.dtype.kind == "f":
+        if not np.isfinite(values).all():
+            raise ValueError("y must be finite. Drop or fill the points with a missing class.")
+        values = np.unique(values, return_inverse=True)[1]
+    return encode(values)[1].astype(np.int64)
+
+
+def _few(classes: IntArray) -> IntArray:
+    """Let the rarest count as one, where there are too many."""
+    counts = np.bincount(classes)
+    if len(counts) <= MOST_CLASSES:
+        return classes
+    place = np.empty(len(counts), dtype=np.int64)
+    place[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
+    return np.asarray(np.minimum(place, MOST_CLASSES - 1)[classes])
+
+
+def _clusters(X: ArrayLike | Csr, n: int, rng: int | np.random.Generator | None) -> IntArray:
+    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    generator = np.random.default_rng(rng)
+    rows: Any = X if is_sparse(X) else as_real(cast(ArrayLike, X), "X")
+    some = rows if n <= SEEN else rows[np.sort(generator.choice(n, SEEN, replace=False))]
+    count = min(CLUSTERS, max(n // LEAST, 1))
+    means = MiniBatchKMeans(count, n_init=1, random_state=int(generator.integers(2**31)))
+    with warnings.catch_warnings():  # fewer distinct points than clusters: some stay empty, and that is all
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return np.asarray(means.fit(some).predict(rows), dtype=np.int64)

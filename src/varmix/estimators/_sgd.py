@@ -1,0 +1,192 @@
+"""What the classifier and the regressor share: parameters, one run of SGD, and what is kept of it."""
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from varmix._core.validation import FloatArray
+from varmix.estimators import _sgd_sampling as sampling
+from varmix.estimators._sgd__rates import RATES
+from varmix.estimators._sgd__rates import first_step
+from varmix.estimators._sgd__rates import rate
+from varmix.meter import Interval
+from lab.refusal import unknown
+from varmix.solvers import Linear
+from varmix.solvers import _sgd as sgd
+
+# Epochs unless told: these, or as many as give so many steps, but no more than that.  Where a batch is most of the
+# data there is little noise to average, and epochs of one or two steps cost mostly what is around the steps.
+PASSES, STEPS, MOST = 20, 2000, 500
+
+
+class Fitted(NamedTuple):
+    """One linear function: what SGD gave, and what is told about how."""
+
+    theta: FloatArray
+    epochs: int
+    steps: int
+    eta: float
+    losses: list[float]
+    mixture: FloatArray
+    gain: Interval
+    sampling: str
+    reason: str | None
+
+
+class MixtureSGD(BaseEstimator):  # type: ignore[misc]
+    """A linear model by SGD whose batches a mixture draws; see the two estimators."""
+
+    losses: dict[str, str]  # names of scikit-learn to ours
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_parameters(self, partial: bool) -> None:
+        for name, known in (("loss", self.losses), ("learning_rate", RATES)):
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in known:
+                raise ValueError(str(unknown(name, str(value), known)))
+        if partial and self.learning_rate == "linear":
+            raise ValueError(
+                'learning_rate="linear" ends at zero, and partial_fit cannot know when that is. Use "auto" (here '
+                '"optimal"), "optimal", "invscaling" or "constant", or fit.'
+            )
+        _check_number(self.alpha, "alpha", zero=True)
+        _check_number(self.power_t, "power_t", zero=True)
+        _check_whole(self.batch_size, "batch_size")
+        _check_whole(self.n_iter_no_change, "n_iter_no_change")
+        if self.max_iter is not None:
+            _check_whole(self.max_iter, "max_iter")
+        if self.eta0 is not None:
+            _check_number(self.eta0, "eta0")
+        if self.tol is not None:
+            _check_number(self.tol, "tol")
+        sampling.check(self.sampling, self.components, self.refresh)
+
+    def _check_rows(self, X: Any, reset: bool, **options: Any) -> Any:  # noqa: ANN401
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset, **options
+        )
+
+    def _check_costs(self, sample_weight: Any, X: Any) -> FloatArray | None:  # noqa: ANN401
+        if sample_weight is None:
+            return None
+        if not np.asarray(sample_weight).any():  # older scikit-learn lets it pass
+            raise ValueError("Sample weights must contain at least one non-zero number: all points weigh nothing.")
+        return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+
+    def _seeds(self, count: int) -> list[int]:
+        # scikit-learn's way: an instance of RandomState goes on, so that two fits with it differ.
+        return check_random_state(self.random_state).randint(2**31 - 1, size=count).tolist()  # type: ignore[no-any-return]
+
+    def _run(
+        self,
+        X: Any,  # noqa: ANN401
+        y: FloatArray,
+        costs: FloatArray | None,
+        seed: int,
+        start: FloatArray | None,
+        done: float | None = None,
+        eta: float | None = None,
+    ) -> Fitted:
+        """Minimise over these points; `done` steps are behind us when this is one epoch of many calls."""
+        problem = Linear(X, y, loss=self.losses[self.loss], l2=self.alpha, intercept=self.fit_intercept, costs=costs)
+        batch = min(int(self.batch_size), problem.n)
+        epochs = 1 if done is not None else self.max_iter or _passes(problem.n, batch)
+        eta = self.eta0 or eta or first_step(X, problem, batch)
+        name = self.learning_rate
+        if name == "auto":
+            name = "linear" if done is None else "optimal"
+        sampler = sampling.build(self.sampling, self.components, self.refresh, X, problem, seed)
+        watch = sampling.Watch(self.sampling, sampler, epochs, bool(self.fallback), seed, self.verbose)
+        result = sgd(
+            problem,
+            sampler,
+            start=start,
+            step=rate(name, eta, self.power_t, self.alpha, done or 0.0),
+            epochs=epochs,
+            batch=batch,
+            tol=None if done is not None else self.tol,
+            patience=self.n_iter_no_change,
+            looks=0,
+            after_epoch=watch,
+        )
+        if result.stopped == "diverged":
+            raise ValueError(
+                f"SGD diverged in epoch {result.epochs}: steps of {eta:.3g} are too long for these data. Standardise "
+                f"the features (and the target of a regression), or give a smaller eta0 (None chooses one)."
+            )
+        if result.stopped == "epochs" and self.tol is not None and done is None:
+            warnings.warn(
+                f"The loss still fell by more than tol={self.tol} when max_iter={epochs} epochs were done.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        steps = -(-result.epochs * problem.n // batch)
+        return Fitted(
+            result.theta,
+            result.epochs,
+            steps,
+            eta,
+            watch.losses,
+            watch.mixture,
+            watch.gain(result.meter),
+            watch.sampling,
+            watch.reason,
+        )
+
+    def _start(self, row: int) -> FloatArray | None:
+        """Give the coefficients that there are, for warm starts and for partial fits."""
+        if not hasattr(self, "coef_"):
+            return None
+        intercept = np.atleast_1d(self.intercept_)[[row]] if self.fit_intercept else np.empty(0)
+        return np.concatenate([np.atleast_2d(self.coef_)[row], intercept]).astype(np.float64)
+
+    def _keep(self, fits: list[Fitted], dtype: Any, done: float = 0.0) -> None:  # noqa: ANN401
+        """Set the attributes; of one function as they are, of several as lists."""
+        d = self.n_features_in_
+        self.coef_ = np.array([fit.theta[:d] for fit in fits], dtype=dtype)
+        self.intercept_ = np.array([fit.theta[d] if self.fit_intercept else 0.0 for fit in fits], dtype=dtype)
+        self.n_iter_ = max(fit.epochs for fit in fits)
+        self.t_ = done + max(fit.steps for fit in fits) + 1.0
+        for name in ("mixture", "gain", "sampling", "eta"):
+            values = [getattr(fit, name) for fit in fits]
+            setattr(self, {"eta": "eta0"}.get(name, name) + "_", values[0] if len(fits) == 1 else values)
+        reasons, curves = [fit.reason for fit in fits], [fit.losses for fit in fits]
+        self.fallback_ = reasons[0] if len(fits) == 1 else reasons
+        self.loss_curve_ = curves[0] if len(fits) == 1 else curves
+
+    def _margins(self, X: Any) -> FloatArray:  # noqa: ANN401
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        coefficients, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        return np.asarray(safe_sparse_dot(X, coefficients.T, dense_output=True) + intercept)
+
+
+def _passes(n: int, batch: int) -> int:
+    """Give the number of epochs unless told."""
+    return min(max(PASSES, -(-STEPS * batch // n)), MOST)
+
+
+def _check_number(value: object, name: str, zero: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    number = float(value)
+    if not (np.isfinite(number) and (number > 0 or (zero and number == 0))):
+        raise ValueError(f"{name} must be a finite number {'of at least' if zero else 'above'} zero, got {value!r}.")
+
+
+def _check_whole(value: object, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be a whole number, got {value!r}.")
+    if int(value) < 1:
+        raise ValueError(f"{name} must be at least 1, got {value!r}.")

@@ -1,0 +1,130 @@
+"""Sampling: from the parameters of an estimator to a sampler, and the watch over whether it pays."""
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from varmix import _presets as presets
+from varmix._core.validation import FloatArray
+from varmix.components import Components, Groups
+from varmix.estimators._auto_groups import KINDS
+from varmix.estimators._auto_groups import auto_labels
+from varmix.literature import vrb
+from varmix.meter import REPLACED, RESHUFFLED, GainMeter, Interval
+from lab.refusal import unknown
+from varmix._sampler import Sampler
+from varmix.solvers import Linear
+
+SAMPLINGS = ("mixture", "shuffle", "uniform", "importance", "vrb")
+# The meter is asked from a tenth of the epochs on, and not before it has seen so many draws; at three tenths the
+# estimate decides where its interval does not.
+EARLY, LATE, ENOUGH = 0.1, 0.3, 4096
+
+
+def build(
+    sampling: str,
+    components: Any,  # noqa: ANN401 - a name, labels or a family
+    refresh: str | None,
+    X: Any,  # noqa: ANN401
+    problem: Linear,
+    seed: int,
+) -> Sampler:
+    """Give the sampler of a name."""
+    if sampling == "shuffle":
+        return presets.uniform(problem.n, replacement=False, rng=seed)
+    if sampling == "uniform":
+        return presets.uniform(problem.n, rng=seed)
+    if sampling == "vrb":
+        return vrb(problem.n, rng=seed)
+    if sampling == "importance":
+        scores = problem.lipschitz
+        return presets.importance(scores if scores.max() > 0 else np.ones(problem.n), rng=seed)
+    return presets.vrm(_family(components, refresh, X, problem, seed), rng=seed)
+
+
+def _family(components: Any, refresh: str | None, X: Any, problem: Linear, seed: int) -> Components:  # noqa: ANN401
+    if isinstance(components, str):
+        labels: Any = auto_labels(
+            X,
+            problem.y,
+            kind=components,
+            task="regression" if problem.loss == "squared" else "classification",
+            rng=seed,
+        )
+    elif hasattr(components, "draw"):
+        if components.space.n != problem.n:
+            raise ValueError(f"components draw from {components.space}, but X has {problem.n} rows.")
+        family: Components = deepcopy(components)  # fitting must not move the cursors of a parameter
+        return family
+    else:
+        labels = np.asarray(components)
+        if labels.shape != (problem.n,):
+            raise ValueError(f"components must be one label per row of X, shape ({problem.n},), got {labels.shape}.")
+    options: dict[str, Any] = {} if refresh is None else {"refresh": refresh}
+    return Groups(labels, replacement=False, **options)
+
+
+def check(sampling: object, components: object, refresh: object) -> None:
+    """Refuse parameters that mean nothing, before any work is done."""
+    if not isinstance(sampling, str) or sampling not in SAMPLINGS:
+        raise ValueError(str(unknown("sampling", str(sampling), SAMPLINGS)))
+    if isinstance(components, str) and components not in KINDS:
+        raise ValueError(str(unknown("kind of components", components, KINDS)))
+    sampler = hasattr(components, "draw") and not hasattr(components, "space")
+    if components is None or isinstance(components, type) or sampler:
+        raise TypeError(f"components must be a name, an array of labels or a family, got {components!r}.")
+    if refresh is not None and not (isinstance(refresh, str) and refresh == "cross"):
+        raise ValueError(f'refresh must be None or "cross", got {refresh!r}.')
+    if refresh is not None and hasattr(components, "draw"):
+        raise ValueError(
+            "refresh is for groups that fit builds. Give it to the family instead: Groups(..., refresh=...)."
+        )
+
+
+class Watch:
+    """Sees every epoch of a run: keeps the losses, and changes to plain shuffling where the mixture does not pay.
+
+    Below a gain of 1.25 plain shuffling is the better choice; of a family with replacement, which has to make up for
+    what shuffling gives for nothing, below 3.5.  The meter is asked at the end of every epoch, from where
+    a tenth of the epochs and 4,096 draws are done, until its interval lies on one side of that; when three tenths are
+    done the estimate decides.  (The gain of a whole run can be read off its first tenth to third.)
+    """
+
+    def __init__(self, sampling: str, sampler: Sampler, epochs: int, fallback: bool, seed: int, verbose: int) -> None:
+        self.sampling, self.sampler, self.epochs, self.verbose = sampling, sampler, epochs, verbose
+        self.losses: list[float] = []
+        self.reason: str | None = None
+        self._undecided, self._seed = fallback and sampling == "mixture", seed
+        self._gain: Interval | None = None
+        replaced = getattr(sampler.components, "replacement", True)
+        self._least = REPLACED[1] if replaced else RESHUFFLED[0]
+
+    def __call__(self, epoch: int, loss: float, meter: GainMeter) -> Sampler | None:
+        """Note the loss, and decide when it is time."""
+        self.losses.append(loss)
+        if self.verbose:
+            print(f"epoch {epoch}/{self.epochs}: loss {loss:.6g}, gain {self.gain(meter).value:.3g} ({self.sampling})")
+        if not self._undecided or epoch < EARLY * self.epochs or meter.draws < ENOUGH or epoch == self.epochs:
+            return None
+        gain, least = meter.gain, self._least
+        if gain.low < least <= gain.high and epoch < LATE * self.epochs:
+            return None
+        self._undecided = False
+        if gain.value >= least:
+            return None
+        self._gain, self.sampling = gain, "shuffle"
+        self.reason = (
+            f"After {epoch} of {self.epochs} epochs the gain over uniform sampling was {gain}, below "
+            f"{least}, where plain shuffling is the better choice; it was used from there on."
+        )
+        return presets.uniform(self.sampler.components.space.n, replacement=False, rng=self._seed)
+
+    def gain(self, meter: GainMeter) -> Interval:
+        """Give the gain, of the draws that were made by the mixture."""
+        return meter.gain if self._gain is None else self._gain
+
+    @property
+    def mixture(self) -> FloatArray:
+        """What the mixture learned."""
+        return self.sampler.mixture

@@ -1,5 +1,0 @@
-"""The report: what a run has to show, as pages that need nothing beside themselves."""
-
-from varmix.experiments.report.page import write
-
-__all__ = ["write"]

@@ -1,0 +1,158 @@
+"""Cautious: plain sampling until what another learner has learnt pays."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from varmix._core.validation import FloatArray
+from varmix._core.validation import as_count
+from varmix._core.validation import as_positive
+from varmix._core.evidence import Evidence
+from varmix._kernels.simplex import settle
+from varmix.learners._barrier_newton import BarrierNewton
+from varmix.learners._base import HasMixture
+from varmix.learners._base import Learner
+from varmix.learners._base import check_mixture
+from varmix.learners._base import checked
+from varmix._core.state import CheckpointError
+
+DOUBT, KEEP = 1.25, 1.5  # gains below which plain shuffling is the better choice, and from which it never was
+LATELY = 0.1  # the part of a round in the scale
+WORST = 1e9  # times the anchor's cost: that of a mixture that leaves out what was drawn is infinite
+
+
+class CautiousState(NamedTuple):
+    """The mixture that is played, what was learnt, and moving sums: costs of the anchor and of that, and rounds.
+
+    Costs are in units of `scale`, what the anchor has cost lately.
+    """
+
+    mixture: FloatArray
+    learnt: HasMixture
+    anchor: float
+    cost: float
+    rounds: float
+    scale: float
+
+
+@dataclass(frozen=True)
+class Cautious:
+    """Plays the anchor, the uniform law or the target, until the mixture that was learnt gains enough over it.
+
+    Evidence tells the cost of any mixture, whichever made the draws: that of the anchor, `f~(e_k) = mean[c]`, and that
+    of the learner's mixture w.  The gain G is the ratio of both over the last rounds, each before the learner has seen
+    it.  With a = (G - doubt) / (keep - doubt), from 0 to 1, the mixture to draw with is
+
+        (1 - a) e_k + a w.
+
+    Losses may fall a hundredfold in the first few rounds of training, which would outweigh all others for long.  So
+    rounds are added up in units of what the anchor has cost lately, in which no round counts for more than ten.
+
+    Where there is little to gain hardly anything is put at risk: a reshuffled mixture whose groups are dealt by chance
+    (`varmix.allocate.Shuffled`) is plain shuffling then, in law.  It is what loaders do unless told.
+
+    Parameters
+    ----------
+    learner
+        What learns; it steps in every round, played or not.
+    doubt, keep
+        Gains up to which the anchor is played, and from which on the learner's mixture is.
+    window
+        The gain is that of about so many rounds; of these, rounds that are still to come count as without gain.
+
+    Examples
+    --------
+    >>> learner = Cautious()
+    >>> state = learner.init(k=3)
+    >>> state.mixture.tolist(), learner.gain(state)
+    ([0.0, 0.0, 1.0], 1.0)
+    >>> rare = Evidence(ratios=[[20.0, 0.0, 1.0], [0.0, 1.05, 1.0]], coefficients=[4.0, 0.01])
+    >>> for _ in range(50):
+    ...     state = learner.step(state, rare)
+    >>> learner.gain(state) > 1.5, bool(state.mixture[0] > 0.5)
+    (True, True)
+    """
+
+    learner: Learner[Any] = field(default_factory=BarrierNewton)
+    doubt: float = DOUBT
+    keep: float = KEEP
+    window: int = 50
+
+    def __post_init__(self) -> None:
+        if isinstance(self.learner, (type, Cautious)) or not hasattr(self.learner, "step"):
+            raise TypeError(f"learner must be one such as varmix.BarrierNewton(), got {self.learner!r}.")
+        checked(self, doubt=as_positive(self.doubt, "doubt"), keep=as_positive(self.keep, "keep"))
+        checked(self, window=as_count(self.window, "window", least=2))
+        if not 1.0 <= self.doubt < self.keep:
+            raise ValueError(
+                f"doubt must be at least 1, no gain at all, and below keep; got {self.doubt}, {self.keep}."
+            )
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether the learner looks at single rows; the gain does not."""
+        return bool(getattr(self.learner, "needs_rows", True))
+
+    @property
+    def gamma(self) -> float:
+        """Least share of the anchor, which there must be."""
+        return float(getattr(self.learner, "gamma", 0.0))
+
+    def init(self, k: int) -> CautiousState:
+        """Start at the anchor."""
+        return CautiousState(np.eye(1, k, k - 1)[0], self.learner.init(k), 0.0, 0.0, 0.0, 0.0)
+
+    def check_state(self, state: CautiousState) -> None:
+        """Raise `CheckpointError` if sums, learner and the mixture that is played do not fit together."""
+        check_mixture(state.learnt.mixture, self.gamma)
+        check = getattr(self.learner, "check_state", None)
+        if check is not None:
+            check(state.learnt)
+        sums = state.anchor, state.cost, state.rounds, state.scale
+        heard = state.rounds >= 1.0 and min(state.anchor, state.scale) > 0.0 and state.cost >= 0.0
+        if not (heard or sums == (0.0, 0.0, 0.0, 0.0)) or state.rounds > self.window * (1.0 + 1e-9):
+            raise CheckpointError(f"The saved sums of a cautious learner, {sums}, cannot be: they are damaged.")
+        if state.anchor > 10.0 * state.rounds * (1.0 + 1e-9) or state.cost > WORST * state.anchor * (1.0 + 1e-9):
+            raise CheckpointError(f"The saved costs of a cautious learner, {sums[:2]}, are too large: damaged.")
+        if np.abs(self._played(state, state.learnt.mixture) - state.mixture).max() > 1e-9:
+            raise CheckpointError("The saved mixture is not the one that this learner would play: it is damaged.")
+
+    def step(self, state: CautiousState, evidence: Evidence) -> CautiousState:
+        """Compare what was learnt with the anchor, let the learner step, and play as much of it as it has earned."""
+        learnt, a, b = state.learnt, evidence.at_anchor, evidence.value(state.learnt.mixture)
+        heard = self._heard(state, a, min(b, WORST * a)) if a > 0.0 else state  # no loss says nothing of the gain
+        after = self.learner.step(learnt, evidence)
+        return heard._replace(mixture=self._played(heard, after.mixture), learnt=after)
+
+    def _played(self, state: CautiousState, learnt: FloatArray) -> FloatArray:
+        """Return the anchor with as much of the learner's mixture as its gain has earned."""
+        part = self.part(self.gain(state))
+        mixture = part * learnt
+        mixture[-1] += 1.0 - part
+        settle(mixture, self.gamma)
+        return mixture
+
+    def _heard(self, state: CautiousState, a: float, b: float) -> CautiousState:
+        """Add what the anchor and the learner's mixture cost in a round to the sums."""
+        decay = 1.0 - 1.0 / self.window
+        scale = (1.0 - LATELY) * state.scale + LATELY * a if state.rounds else a
+        anchor, cost = decay * state.anchor + a / scale, decay * state.cost + b / scale
+        return CautiousState(state.mixture, state.learnt, anchor, cost, decay * state.rounds + 1.0, scale)
+
+    def gain(self, state: CautiousState) -> float:
+        """Give what the learner's mixture gains over the anchor, played or not."""
+        if state.rounds == 0.0:
+            return 1.0
+        missing = (self.window / state.rounds - 1.0) * state.anchor  # rounds to come, in which both cost the same
+        return (state.anchor + missing) / (state.cost + missing)
+
+    def part(self, gain: float) -> float:
+        """Give how much of the learner's mixture is played at a gain.
+
+        Examples
+        --------
+        >>> [Cautious().part(gain) for gain in (1.0, 1.375, 2.0)]
+        [0.0, 0.5, 1.0]
+        """
+        return min(max(0.0, (gain - self.doubt) / (self.keep - self.doubt)), 1.0)

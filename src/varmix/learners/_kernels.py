@@ -1,0 +1,184 @@
+"""One round of the learners that have a compiled step."""
+
+import math
+
+import numpy as np
+
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix._kernels.cost import value_and_gradient
+from varmix._kernels.jit import kernel
+from varmix._kernels.simplex import LEAST_FACTORS
+from varmix._kernels.simplex import MOST_WORK
+from varmix._kernels.simplex import bounded_step
+from varmix._kernels.simplex import settle
+
+# In one round no weight above FLOOR / k loses more than this share: one huge loss would set others to zero, from where
+# the barrier lets them return only slowly.
+LARGEST_DROP = 0.5
+FLOOR = 1e-3
+
+
+@kernel
+def barrier_newton(
+    ratios: FloatArray,
+    coefficients: FloatArray,
+    old: FloatArray,
+    old_curvature: FloatArray,
+    old_cost: float,
+    old_rounds: float,
+    gamma: float,
+    beta: float,
+    eps: float,
+    decay: float,
+    mixture: FloatArray,
+    curvature: FloatArray,
+) -> tuple[float, float]:
+    """Write the next mixture and tempered curvature; give the next sums of costs and of rounds.
+
+    `decay` multiplies the sums before each round: 1 when nothing is forgotten.  Where the cost or the curvature is not
+    finite, neither is the sum of costs.
+    """
+    k = old.shape[0]
+    work = np.empty((k + 3, k))  # one allocation: they cost as much as the arithmetic when k is small
+    metric, gradient, root, lower = work[:k], work[k], work[k + 1], work[k + 2]
+    cost = value_and_gradient(ratios, coefficients, old, gradient)
+    total = decay * old_cost + cost
+    rounds = decay * old_rounds + 1.0
+    mixture[:] = old
+    for i in range(k):
+        root[i] = math.sqrt(old[i])
+    for i in range(k):
+        part = 2.0 * root[i] * (gradient[i] / cost) if cost > 0.0 else 0.0
+        for j in range(k):
+            curvature[i, j] = decay * old_curvature[i, j] + part * (root[j] * gradient[j])
+        if not math.isfinite(curvature[i, i]):  # no other entry is larger than those of the diagonal
+            total = math.inf
+    if cost > 0.0 and k > 1:
+        # In units of the mean cost, so that the step sees the same numbers whatever the scale of the losses.
+        unit = rounds / total
+        for i in range(k):
+            gradient[i] *= unit
+            root[i] = 1.0 / math.sqrt(max(old[i], FLOOR / k))
+            lower[i] = (1.0 - LARGEST_DROP) * old[i] if old[i] > FLOOR / k else 0.0
+        lower[k - 1] = max(lower[k - 1], gamma)
+        for i in range(k):
+            part = beta * unit * root[i]
+            for j in range(k):
+                metric[i, j] = part * curvature[i, j] * root[j]
+        _add_barrier(root, eps, metric)
+        bounded_step(old, gradient, metric, lower, max(MOST_WORK, LEAST_FACTORS * float(k) ** 3), mixture)
+        settle(mixture, gamma)
+    return total, rounds
+
+
+@kernel
+def _add_barrier(root: FloatArray, eps: float, metric: FloatArray) -> None:
+    """Add eps W^-1 B W^-1, given W^(-1/2): B is the identity, less what k - 1 barriers moved together add to one."""
+    k = root.shape[0]
+    together = eps * (k - 2) / (k - 1) ** 2
+    for i in range(k):
+        metric[i, i] += eps * root[i] ** 4
+    for i in range(k - 1):
+        part = together * root[i] * root[i]
+        for j in range(k - 1):
+            metric[i, j] -= part * (root[j] * root[j])
+
+
+@kernel
+def leader(
+    ratios: FloatArray,
+    coefficients: FloatArray,
+    old: FloatArray,
+    gamma: float,
+    steps: int,
+    mixture: FloatArray,
+) -> None:
+    """Write `steps` square-root multiplicative steps w_j <- w_j sqrt(sum_s c_s q_j(s) / (w.q_s)^2) from `old`."""
+    k = old.shape[0]
+    slope = np.empty(k)
+    mixture[:] = old
+    for _ in range(steps):
+        value_and_gradient(ratios, coefficients, mixture, slope)
+        total = 0.0
+        for j in range(k):
+            mixture[j] *= math.sqrt(max(-slope[j], 0.0))
+            total += mixture[j]
+        if not (total > 0.0 and math.isfinite(total)):  # nothing but zero losses in the window
+            mixture[:] = old
+            return
+        again = 0.0
+        for j in range(k):
+            mixture[j] = max(mixture[j] / total, 1e-6 / k)
+            again += mixture[j]
+        for j in range(k):
+            mixture[j] *= (1.0 - gamma) / again
+        mixture[k - 1] += gamma
+    settle(mixture, gamma)
+
+
+@kernel
+def group_of_rows(ratios: FloatArray, groups: IntArray) -> None:
+    """Write the group of each row: the one with its largest ratio, the anchor aside."""
+    for r in range(ratios.shape[0]):
+        groups[r] = 0
+        for j in range(1, ratios.shape[1] - 1):
+            if ratios[r, j] > ratios[r, groups[r]]:
+                groups[r] = j
+
+
+@kernel
+def average_groups(groups: IntArray, norms: FloatArray, decay: float, squares: FloatArray, counts: FloatArray) -> None:
+    """Add the squared norms of each group, row by row, into sums that are multiplied by `decay` before each."""
+    for r in range(groups.shape[0]):
+        g = groups[r]
+        squares[g] = decay * squares[g] + norms[r] * norms[r]
+        counts[g] = decay * counts[g] + 1.0
+
+
+@kernel
+def neyman(
+    squares: FloatArray,
+    counts: FloatArray,
+    masses: FloatArray,
+    parents: IntArray,
+    old: FloatArray,
+    gamma: float,
+    mixture: FloatArray,
+) -> None:
+    """Write the mixture that these sums of squared norms ask for.
+
+    Without parents (an empty array) a group gets its mass times the root of its mean.  With them, half of that, and
+    half by the mean of its parent.  What was not seen has the mean of its parent, or else of all.
+    """
+    groups = masses.shape[0]
+    nested = parents.shape[0] > 0
+    families = parents.max() + 1 if nested else 1
+    heard = np.zeros(families)
+    covered = np.zeros(families)
+    for j in range(groups):
+        if counts[j] > 0.0:
+            parent = parents[j] if nested else 0
+            heard[parent] += masses[j] * (squares[j] / counts[j])
+            covered[parent] += masses[j]
+    overall = heard.sum() / covered.sum()
+    own = 0.0
+    inherited = 0.0
+    above = np.empty(groups if nested else 0)
+    for j in range(groups):
+        parent = parents[j] if nested else 0
+        mean = heard[parent] / covered[parent] if covered[parent] > 0.0 else overall
+        if nested:
+            above[j] = masses[j] * math.sqrt(mean)
+            inherited += above[j]
+        mixture[j] = masses[j] * math.sqrt(squares[j] / counts[j] if counts[j] > 0.0 else mean)
+        own += mixture[j]
+    if not own > 0.0:  # no loss yet, or none in groups with a mass
+        mixture[:] = old
+        return
+    for j in range(groups):
+        share = mixture[j] / own
+        if nested:
+            share = 0.5 * share + 0.5 * (above[j] / inherited)
+        mixture[j] = (1.0 - gamma) * share
+    mixture[groups] = gamma

@@ -1,0 +1,84 @@
+"""Leader: follow the leader over a window of rows.  No step size."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from varmix._core.validation import FloatArray
+from varmix._core.validation import as_count
+from varmix._core.validation import as_fraction
+from varmix._core.evidence import Evidence
+from varmix.learners._kernels import leader
+from varmix.learners._base import checked
+from varmix.learners._base import half_uniform
+from varmix._core.state import CheckpointError
+
+
+class LeaderState(NamedTuple):
+    """The mixture, and the last rows of evidence in a ring."""
+
+    mixture: FloatArray
+    ratios: FloatArray
+    coefficients: FloatArray
+    seen: int
+
+
+@dataclass(frozen=True)
+class Leader:
+    """Towards the best mixture for the last `window` rows, by square-root multiplicative steps.
+
+    `w_j <- w_j sqrt( sum_s c_s q_j(s) / (w.q_s)^2 )`, then normalise, floor at 1e-6/k (zero would be absorbing) and
+    mix in `gamma` of the uniform component.  The fixed points are the minimisers of the window's cost.  Good for
+    classes and data sources; a step costs window * k.
+
+    Parameters
+    ----------
+    gamma
+        Least share of the uniform component.
+    window
+        Number of rows remembered.
+    steps
+        Multiplicative steps per round.
+
+    Examples
+    --------
+    >>> learner = Leader()
+    >>> evidence = Evidence(ratios=[[3.0, 0.0, 1.0]], coefficients=[2.0])
+    >>> bool(learner.step(learner.init(k=3), evidence).mixture[0] > 0.25)
+    True
+    """
+
+    gamma: float = 0.1
+    window: int = 1000
+    steps: int = 1
+    needs_rows: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checked(self, gamma=as_fraction(self.gamma, "gamma"))
+        checked(self, window=as_count(self.window, "window"), steps=as_count(self.steps, "steps"))
+
+    def init(self, k: int) -> LeaderState:
+        """Start with half of the mass on the uniform component and an empty window."""
+        return LeaderState(half_uniform(k, self.gamma), np.zeros((self.window, k)), np.zeros(self.window), 0)
+
+    def check_state(self, state: LeaderState) -> None:
+        """Raise `CheckpointError` if the window cannot hold rows of evidence."""
+        filled = min(state.seen, self.window)
+        rows, coefficients = state.ratios, state.coefficients
+        if min(rows.min(), coefficients.min()) < 0.0 or rows[filled:].any() or coefficients[filled:].any():
+            raise CheckpointError("The saved window of a Leader has negative rows, or rows that were never seen.")
+        if (np.abs(rows[:filled, -1] - 1.0) > 1e-6).any():
+            raise CheckpointError("The saved window of a Leader has rows whose uniform component is not one.")
+
+    def step(self, state: LeaderState, evidence: Evidence) -> LeaderState:
+        """Let the oldest rows go, take the new ones in, and move towards the window's best mixture."""
+        rows, coefficients = evidence.ratios[-self.window :], evidence.coefficients[-self.window :]
+        places = (state.seen + np.arange(len(rows))) % self.window
+        ratios, kept = state.ratios.copy(), state.coefficients.copy()
+        ratios[places], kept[places] = rows, coefficients
+        seen = state.seen + len(rows)
+        filled = min(seen, self.window)
+        mixture = np.empty(len(state.mixture))
+        leader(ratios[:filled], kept[:filled], state.mixture, self.gamma, self.steps, mixture)
+        return LeaderState(mixture, ratios, kept, seen)

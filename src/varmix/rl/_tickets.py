@@ -1,0 +1,224 @@
+"""InFlight: receipts by the tickets that their rows travel with, until feedback comes back."""
+
+import math
+import uuid
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from operator import attrgetter
+
+import numpy as np
+
+from varmix._core.validation import AnyArray
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix._core.validation import State
+from varmix._core.draw import Draw
+from varmix._core.draw import seal
+from varmix._core.evidence import LARGEST_NORM
+from varmix._core.draw__receipts import Ledger
+from varmix._core.state import CheckpointError
+from varmix._core.state import loading
+from varmix._core.state import read_array
+from varmix._core.state import read_count
+from varmix._core.state import require
+
+FIELDS = "base", "next", "firsts", "lengths", "serials", "ids", "norms", "density", "ratios"
+KEPT, ROWS = 4096, 1 << 18  # receipts, and rows of them: a hundred bytes each with ten components
+APART = 1 << 40  # tickets, more than any run issues
+LAST = 2**63 - 2**50  # the largest ticket that a state may hold: tickets go on from there, and must fit 64 bits
+NOT_YET = -1.0  # in place of a norm
+SMALLEST = float(np.finfo(np.float64).tiny)  # of a density, so that one over it is finite
+ROUNDING = 1e-6
+
+
+class Flight:
+    """One receipt on its way: the ticket of its first row, and the norms that have come back so far.
+
+    Once all have come the receipt itself is let go; the items of its rows stay known.
+    """
+
+    __slots__ = ("draw", "first", "ids", "norms")
+
+    def __init__(self, first: int, ids: IntArray, norms: FloatArray, draw: Draw | None) -> None:
+        self.first, self.ids, self.norms, self.draw = first, ids, norms, draw
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class InFlight:
+    """The newest receipts, found by tickets: one number for every row, consecutive, from a random one on.
+
+    A ticket alone says which sampler drew, which receipt and which row, so that it is all that has to travel with a
+    row.  Rows may be split, shuffled or joined with those of other receipts.  A sampler that was loaded, copied or
+    forked draws under a new id.  Its first ticket is then far from those that its twin may have issued since.
+
+    Examples
+    --------
+    >>> import varmix
+    >>> flights = InFlight()
+    >>> tickets = flights.issue(varmix.uniform(10, rng=0).draw(4))
+    >>> [(flight, rows, places)] = flights.find(tickets[2:])
+    >>> len(flight), rows, places
+    (4, array([2, 3]), array([0, 1]))
+    """
+
+    def __init__(self, kept: int = KEPT, rows: int = ROWS) -> None:
+        self._base = uuid.uuid4().int >> 66  # not from `rng`: buffers with one seed must refuse each other's rows
+        self._next = self._base
+        self._sampler_id: str | None = None  # of the last receipt
+        self._kept, self._most, self._rows = kept, rows, 0
+        self._flights: deque[Flight] = deque()
+
+    def issue(self, draw: Draw) -> IntArray:
+        """Take a receipt in and give the tickets of its rows; when there are too many, the oldest is let go."""
+        if draw.sampler_id != self._sampler_id:
+            if self._sampler_id is not None:
+                self._next += APART + (uuid.uuid4().int & (APART - 1))
+            self._sampler_id = draw.sampler_id
+        m, first = len(draw), self._next
+        self._next, self._rows = first + m, self._rows + m  # first, so that an interrupt can leave only a gap
+        self._flights.append(Flight(first, draw.indices, np.full(m, NOT_YET), draw))
+        while len(self._flights) > self._kept or (self._rows > self._most and len(self._flights) > 1):
+            self._rows -= len(self._flights.popleft())
+        return np.arange(first, first + m)
+
+    def find(self, tickets: IntArray) -> list[tuple[Flight, IntArray, IntArray]]:
+        """Give the receipts of these tickets, each with its rows and with their places among the tickets."""
+        found, left = [], np.arange(len(tickets))
+        while len(left):
+            flight = self._of(int(tickets[left[0]]))
+            rows = tickets[left] - flight.first
+            inside = (rows >= 0) & (rows < len(flight))
+            found.append((flight, rows[inside], left[inside]))
+            left = left[~inside]
+        return found
+
+    def _of(self, ticket: int) -> Flight:
+        i = bisect_right(self._flights, ticket, key=attrgetter("first")) - 1
+        if i >= 0 and ticket - self._flights[i].first < len(self._flights[i]):
+            return self._flights[i]
+        if i < 0 and self._base <= ticket < self._next:
+            raise ValueError(
+                f"This receipt is not kept any more: {self._kept} batches or {self._most:,} rows have been sampled "
+                f"since, or the buffer was emptied. Skip its feedback."
+            )
+        raise ValueError(
+            "This receipt is of another buffer, or newer than the state that this one was loaded from: its "
+            "probabilities mean nothing here. Give every batch back to the buffer that it was sampled from."
+        )
+
+    def newest(self, count: int) -> list[Flight]:
+        """Give the newest receipts, used or not."""
+        return [self._flights[-1 - i] for i in range(min(count, len(self._flights)))]
+
+    def clear(self) -> None:
+        """Let go of all receipts; feedback for them is refused from now on."""
+        self._flights.clear()
+        self._rows = 0
+
+    def state_dict(self, takes: Callable[[Draw], bool] = lambda draw: True) -> State:
+        """Return all receipts as one table of rows, and one more of those that are still to be used.
+
+        `takes` says of a receipt whether its sampler still accepts it; one that it does not counts as used.
+        """
+        draws = [flight.draw if flight.draw is not None and takes(flight.draw) else None for flight in self._flights]
+        unused = [draw for draw in draws if draw is not None]
+        serials = [-1 if draw is None else draw.serial for draw in draws]
+        return {
+            "base": self._base,
+            "next": self._next,
+            "firsts": np.array([flight.first for flight in self._flights], dtype=np.int64),
+            "lengths": np.array([len(flight) for flight in self._flights], dtype=np.int64),
+            "serials": np.array(serials, dtype=np.int64),
+            "ids": _joined([flight.ids for flight in self._flights], np.empty(0, np.int64)),
+            "norms": _joined([flight.norms for flight in self._flights], np.empty(0)),
+            "density": _joined([draw.density for draw in unused], np.empty(0)),
+            "ratios": _joined([draw.ratios for draw in unused], np.empty((0, 0))),
+        }
+
+    def load_state_dict(self, state: State, ledger: Ledger, k: int, items: int, largest: float = math.inf) -> None:
+        """Resume with the saved receipts, after checking every entry.
+
+        Parameters
+        ----------
+        ledger
+            That of the sampler whose state is saved beside them: it must still accept those that are not used.
+        k, items, largest
+            Number of components, number of items that ever came, and the largest ratio that there can be.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is damaged or of another sampler.  The receipts are then unchanged.
+        """
+        with loading("the receipts in flight"):
+            require(state, set(FIELDS), "InFlight")
+            base, after, firsts, lengths = self._read_tickets(state)
+            serials = _read_serials(state, len(firsts), ledger)
+            rows, open_rows = int(lengths.sum()), int(lengths[serials >= 0].sum())
+            ids = read_array(state, "ids", np.int64, (rows,), least=0, most=items - 1)
+            norms = read_array(state, "norms", np.float64, (rows,), most=LARGEST_NORM)
+            if (norms[norms != NOT_YET] < 0.0).any():
+                raise CheckpointError(f"The saved receipts are damaged: a norm below 0 that is not {NOT_YET:g}.")
+            density, ratios = _read_laws(state, open_rows, k, largest)
+        flights, row, open_row = [], 0, 0
+        for first, m, serial in zip(firsts.tolist(), lengths.tolist(), serials.tolist(), strict=True):
+            mine, draw = ids[row : row + m].copy(), None
+            if serial >= 0:
+                opened = slice(open_row, open_row + m)
+                law, rates = density[opened].copy(), ratios[opened].copy()
+                draw, open_row = seal(mine, 1.0 / law, rates, law, serial, ledger.sampler_id), open_row + m
+            flights.append(Flight(first, mine, norms[row : row + m].copy(), draw))
+            row += m
+        self._base, self._next, self._rows, self._sampler_id = base, after, row, ledger.sampler_id
+        self._flights = deque(flights)
+
+    def _read_tickets(self, state: State) -> tuple[int, int, IntArray, IntArray]:
+        """Return the first and the next ticket, and the first ticket and the number of rows of every receipt."""
+        base = read_count(state, "base", most=LAST)
+        after = read_count(state, "next", least=base, most=LAST)
+        number, rows = (np.size(state[name]) for name in ("firsts", "ids"))
+        if number > self._kept or (rows > self._most and number != 1):
+            raise CheckpointError(
+                f"The saved receipts are damaged: {number:,} receipts of {rows:,} rows, where {self._kept:,} receipts "
+                f"of {self._most:,} rows are kept at most."
+            )
+        firsts = read_array(state, "firsts", np.int64, (number,), least=base, most=after)
+        lengths = read_array(state, "lengths", np.int64, (number,), least=1, most=rows)
+        ends = firsts + lengths
+        if (ends[:-1] > firsts[1:]).any() or (ends > after).any() or int(lengths.sum()) != rows:
+            raise CheckpointError(
+                f"The saved receipts are damaged: their tickets overlap, or their lengths do not sum to {rows} rows. "
+                f"Use an older state."
+            )
+        return base, after, firsts, lengths
+
+
+def _read_serials(state: State, number: int, ledger: Ledger) -> IntArray:
+    """Return the serial of every receipt, -1 where it was used; those that were not must be accepted by the ledger."""
+    serials = read_array(state, "serials", np.int64, (number,), least=-1)
+    unused = serials[serials >= 0]
+    if (np.diff(unused) <= 0).any():
+        raise CheckpointError("The saved receipts are damaged: their serials do not ascend.")
+    for serial in unused.tolist():
+        ledger.check(serial, ledger.sampler_id)
+    return serials
+
+
+def _read_laws(state: State, rows: int, k: int, largest: float) -> tuple[FloatArray, FloatArray]:
+    """Return the densities and ratios of rows that feedback is still to come for."""
+    density = read_array(state, "density", np.float64, (rows,), least=SMALLEST)
+    if rows == 0 and np.shape(state["ratios"]) == (0, 0):
+        return density, np.empty((0, k))
+    ratios = read_array(state, "ratios", np.float64, (rows, k), least=0.0, most=largest)
+    # A density is a mean of the ratios of its row, by the mixture that drew.
+    low, high = ratios.min(axis=1, initial=math.inf), ratios.max(axis=1, initial=0.0)
+    if (density < low * (1.0 - ROUNDING)).any() or (density > high * (1.0 + ROUNDING)).any():
+        raise CheckpointError("The saved receipts are damaged: a density that is no mean of the ratios of its row.")
+    return density, ratios
+
+
+def _joined(arrays: list[AnyArray], empty: AnyArray) -> AnyArray:
+    return np.concatenate(arrays) if arrays else empty

@@ -1,0 +1,217 @@
+"""Coordinate descent: the atoms are coordinates, or blocks of them."""
+
+from typing import Literal, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix._core.validation import as_vector
+from varmix.solvers import _kernels as kernels
+from varmix.solvers._kernels__losses import values_and_slopes
+from varmix._sampler import Sampler
+from varmix.solvers._coordinate__blocks import Layout
+from varmix.solvers._coordinate__columns import block_lipschitz
+from varmix.solvers._coordinate__columns import columns_of
+from varmix.solvers._linear import Linear
+from varmix.solvers._loop import AfterEpoch
+from varmix.solvers._loop import Callback
+from varmix.solvers._loop import optimise
+from varmix.solvers._loop import starting_point
+from varmix.solvers._problems__problem import Problem
+from varmix.solvers._problems__problem import mean_gradient
+from varmix.solvers._schedules import Schedule
+from varmix.solvers._loop__trace import Result
+
+REFRESH = 16  # epochs after which margins are computed anew: until then rounding is far below 1e-12
+
+
+class Options(TypedDict, total=False):
+    """What coordinate descent takes as all solvers do; see `varmix.solvers.optimise`."""
+
+    epochs: int
+    tol: float | None
+    patience: int
+    looks: int
+    ahead: int | None
+    progress: bool
+    callback: Callback | None
+    after_epoch: AfterEpoch | None
+
+
+def coordinate_descent(
+    problem: Problem,
+    sampler: Sampler,
+    *,
+    step: float | Schedule | Literal["lipschitz"],
+    blocks: ArrayLike | None = None,
+    lipschitz: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    batch: int = 1,
+    **options: Unpack[Options],
+) -> Result:
+    """Move one coordinate (or block) at a time, along the partial derivative of F, penalty included.
+
+    With a number or a schedule as `step`, the step is the unbiased estimate of the gradient of F: a batch moves by
+    the mean of weight * number of atoms * partial derivative, each along its own coordinate.  With "lipschitz", each
+    coordinate moves by 1/L_j of its partial derivative (Nesterov, 2012): no weight is needed, because every step
+    decreases F whichever coordinate is drawn; those of a batch move one after the other.  The sampler learns from the
+    absolute partial derivatives, or the lengths of the blocks' gradients.
+
+    For `Linear` a draw costs its columns: a copy of X in the other order and the margins of all points are kept.  Any
+    other problem computes the whole gradient for every batch, from all points.  Evaluations are partial derivatives
+    (the whole gradient: dim of them); an epoch is as many draws as there are atoms; `tol` looks at F where an epoch
+    begins.
+
+    Parameters
+    ----------
+    problem
+        What to minimise.
+    sampler
+        Where the coordinates come from, over `Points(problem.dim)`, or `Points(number of blocks)`.  `Groups` of
+        coordinates draw single coordinates.
+    step
+        A number, a schedule, or "lipschitz".
+    blocks
+        (dim,) one label per coordinate; block b holds the coordinates with the b-th label in sorted order.
+    lipschitz
+        The constants L, one per atom, for "lipschitz"; `Linear` knows its own.
+    start
+        Where to start; zeros unless told.
+    batch
+        Atoms in a batch.
+    options
+        As in `varmix.solvers.optimise`.
+
+    Examples
+    --------
+    >>> import varmix
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 4)) * [1.0, 1.0, 2.0, 8.0]
+    >>> problem = Linear(X, X @ [1.0, 0.0, -1.0, 2.0], loss="squared", l2=0.01)
+    >>> sampler = varmix.vrm(varmix.Groups([0, 1, 2, 3]), rng=0)
+    >>> result = coordinate_descent(problem, sampler, step="lipschitz", epochs=40)
+    >>> bool(np.linalg.norm(problem.full_gradient(result.theta)) < 1e-8)
+    True
+    """
+    theta, layout = starting_point(start, problem), Layout(problem.dim, blocks)
+    linear = isinstance(problem, Linear)
+    method = (CompiledCoordinates if linear else Coordinates)(problem, theta, layout, batch)
+    if isinstance(step, str):
+        if step != "lipschitz":
+            raise ValueError(f"step must be a number, a schedule or 'lipschitz', got {step!r}.")
+        method.use_lipschitz(lipschitz)
+        step = 1.0
+    elif lipschitz is not None:
+        raise TypeError("lipschitz holds the constants of step='lipschitz': with another step leave it out.")
+    return optimise(problem, sampler, method, step=step, batch=batch, **options)
+
+
+class Coordinates:
+    """For any problem: the whole gradient, of which the drawn part is used."""
+
+    compiled = False
+
+    def __init__(self, problem: Problem, theta: FloatArray, layout: Layout, batch: int) -> None:
+        self.problem, self.theta, self.layout, self.batch = problem, theta, layout, batch
+        self.atoms, self.what = len(layout), layout.what
+        self.inverses = np.empty(0)
+        self.objective = np.nan
+
+    def use_lipschitz(self, constants: ArrayLike | None) -> None:
+        """Take exact steps from now on."""
+        values = self.constants() if constants is None else as_vector(constants, "lipschitz", self.atoms)
+        if values.min() < 0:
+            raise ValueError(f"lipschitz must not be negative; the least is {values.min():.3g}.")
+        # Where the constant is zero the partial derivative never changes: it is zero, or F has no minimum.
+        self.inverses = np.divide(1.0, values, out=np.zeros(self.atoms), where=values > 0)
+
+    def constants(self) -> FloatArray:
+        """Give the constants of the blocks, where they are known."""
+        raise ValueError(
+            f"{self.problem!r} does not know how fast its partial derivatives change. Give lipschitz=, one constant "
+            f"per atom, or a number or a schedule as step."
+        )
+
+    def begin_epoch(self, epoch: int) -> int:
+        """Compute F, for the tolerance; that takes no gradient."""
+        self.objective = self.problem.objective(self.theta)
+        return 0
+
+    def spent(self, points: IntArray) -> int:
+        """Every gradient is whole: one a batch, or one a draw where those of a batch move one after the other."""
+        return self.problem.dim * (len(points) if len(self.inverses) else len(points) // self.batch)
+
+    def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
+        """Take a step per batch."""
+        batch, norms = len(points) // len(steps), np.empty(len(points))
+        exact = len(self.inverses) > 0
+        together = 1 if exact else batch
+        for first in range(0, len(points), together):
+            gradient = mean_gradient(self.problem, self.theta) + self.problem.penalty(self.theta)
+            theta = self.theta.copy()
+            for slot in range(first, first + together):
+                b = points[slot]
+                inside = self.layout.inside(b)
+                norms[slot] = np.linalg.norm(gradient[inside])
+                length = self.inverses[b] if exact else weights[slot] * self.atoms / batch
+                theta[inside] -= steps[first // batch] * length * gradient[inside]
+            self.theta = theta
+        return norms, self.objective * len(points)
+
+
+class CompiledCoordinates(Coordinates):
+    """For linear problems, with the margins of all points."""
+
+    compiled = True
+    problem: Linear
+
+    def __init__(self, problem: Problem, theta: FloatArray, layout: Layout, batch: int) -> None:
+        super().__init__(problem, theta, layout, batch)
+        self.columns = columns_of(self.problem)
+        self.penalties = problem.penalty(np.ones(problem.dim))
+
+    def constants(self) -> FloatArray:
+        """Give the largest curvature inside each block."""
+        if not self.problem.curvature:
+            raise ValueError("The gradient of the hinge jumps, so that no step of length 1/L is safe. Use a schedule.")
+        return block_lipschitz(self.problem, self.columns, self.layout.start, self.layout.members)
+
+    def begin_epoch(self, epoch: int) -> int:
+        """Compute F from the margins, and now and then those anew."""
+        p = self.problem
+        if (epoch - 1) % REFRESH == 0:
+            self.margins = p.margins(self.theta)
+        values, self.slopes = np.empty(p.n), np.empty(p.n)
+        values_and_slopes(p.code, self.margins, p.y, values, self.slopes)
+        if len(p.costs):
+            values, self.slopes = values * p.costs, self.slopes * p.costs
+        self.objective = float(values.mean() + 0.5 * self.theta @ (self.penalties * self.theta))
+        return 0
+
+    def spent(self, points: IntArray) -> int:
+        """A partial derivative for every coordinate of a drawn block."""
+        return int(self.layout.sizes[points].sum())
+
+    def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
+        """Take a step per batch, in one compiled call."""
+        p, norms = self.problem, np.empty(len(points))
+        kernels.descend(
+            self.columns,
+            p.y,
+            p.costs,
+            p.code,
+            self.penalties,
+            self.layout.start,
+            self.layout.members,
+            points,
+            weights,
+            steps,
+            self.inverses,
+            self.margins,
+            self.slopes,
+            self.theta,
+            norms,
+        )
+        return norms, self.objective * len(points)

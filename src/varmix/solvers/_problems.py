@@ -1,0 +1,118 @@
+"""Custom: a problem from two functions."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix._core.validation import as_count
+from varmix._core.validation import as_floats
+from varmix._core.validation import as_number
+from varmix.solvers._problems__problem import PART
+from varmix.solvers._problems__problem import lengths
+
+OfPoints: TypeAlias = Callable[[FloatArray, IntArray], Any]
+"""From theta (dim,) and points (m,) to an array whose first dimension is m."""
+
+
+class Custom:
+    """Any loss: two functions of theta and an array of points.
+
+    Solvers run over it in plain NumPy, a call of each function a batch.
+
+    Parameters
+    ----------
+    n
+        Number of points.
+    dim
+        Length of theta.
+    loss
+        loss(theta, points) gives the losses (m,) of these points.
+    gradient
+        gradient(theta, points) gives their gradients (m, dim).
+    l2
+        Weight of the penalty `l2/2 |theta|^2`, which is not part of the losses.
+    norms
+        norms(theta, points) gives what the sampler is to learn from (m,), where that is not the gradients' length or
+        there is a shorter way to it.  Only `sgd` and `adagrad` ask for it.
+    accuracy
+        accuracy(theta) gives a number for the trace.
+
+    Examples
+    --------
+    >>> data = np.array([1.0, 2.0, 6.0])
+    >>> def loss(theta, points):
+    ...     return 0.5 * (theta[0] - data[points]) ** 2
+    >>> def gradient(theta, points):
+    ...     return (theta - data[points, None])
+    >>> problem = Custom(3, 1, loss, gradient)
+    >>> problem.objective(np.array([3.0]))
+    2.333...
+    >>> problem.norms(np.array([3.0]), np.array([0, 2])).tolist()
+    [2.0, 3.0]
+    """
+
+    def __init__(
+        self,
+        n: int,
+        dim: int,
+        loss: OfPoints,
+        gradient: OfPoints,
+        *,
+        l2: float = 0.0,
+        norms: OfPoints | None = None,
+        accuracy: Callable[[FloatArray], float] | None = None,
+    ) -> None:
+        self.n, self.dim = as_count(n, "n"), as_count(dim, "dim")
+        self.l2 = as_number(l2, "l2")
+        if not (np.isfinite(self.l2) and self.l2 >= 0):
+            raise ValueError(f"l2 must be a finite number of at least 0, got {l2!r}.")
+        functions: dict[str, object] = {"loss": loss, "gradient": gradient}
+        functions |= {name: f for name, f in (("norms", norms), ("accuracy", accuracy)) if f is not None}
+        for name, function in functions.items():
+            if not callable(function):
+                raise TypeError(f"{name} must be a function, got {function!r}.")
+        self._loss, self._gradient, self._norms = loss, gradient, norms
+        self.accuracy = accuracy
+        self.knows_norms = norms is not None
+
+    def losses(self, theta: FloatArray, points: IntArray) -> FloatArray:
+        """Give the losses of these points."""
+        return _checked(self._loss(theta, points), "loss", (len(points),))
+
+    def gradients(self, theta: FloatArray, points: IntArray) -> FloatArray:
+        """Give the gradients of these points' losses."""
+        return _checked(self._gradient(theta, points), "gradient", (len(points), self.dim))
+
+    def norms(self, theta: FloatArray, points: IntArray) -> FloatArray:
+        """Give the norms of these points: the gradients' lengths unless told."""
+        if self._norms is None:
+            return lengths(self.gradients(theta, points))
+        return _checked(self._norms(theta, points), "norms", (len(points),))
+
+    def penalty(self, theta: FloatArray) -> FloatArray:
+        """Give l2 theta."""
+        return self.l2 * theta
+
+    def objective(self, theta: FloatArray) -> float:
+        """Give the mean loss and the penalty."""
+        parts = (np.arange(first, min(first + PART, self.n)) for first in range(0, self.n, PART))
+        total = sum(float(self.losses(theta, points).sum()) for points in parts)
+        return total / self.n + 0.5 * self.l2 * float(theta @ theta)
+
+    def __repr__(self) -> str:
+        return f"Custom(n={self.n}, dim={self.dim}, l2={self.l2:g})"
+
+
+def _checked(values: Any, name: str, shape: tuple[int, ...]) -> FloatArray:  # noqa: ANN401 - whatever it gave
+    """Check the shape in every call, which costs nothing beside it: a wrong one would broadcast silently."""
+    array = as_floats(values, f"What {name} gave")
+    if array.shape != shape:
+        hint = "one number" if len(shape) == 1 else "one row of length dim"
+        raise ValueError(
+            f"{name}(theta, points) must give {hint} for each of its {shape[0]} points: expected shape {shape}, got "
+            f"{array.shape}."
+        )
+    return array

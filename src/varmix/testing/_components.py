@@ -1,0 +1,187 @@
+"""What every family of components must keep."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from varmix.allocate import independent
+from varmix._core.validation import FloatArray
+from varmix._core.validation import IntArray
+from varmix._core.validation import same
+from varmix.components._base import Components
+from varmix.components._base import Inclusive
+from varmix._core.draw import Draw
+from varmix.learners import Fixed
+from varmix._sampler import Sampler
+from varmix._core.spaces import Subsets
+from varmix.testing._components__counts import all_atoms
+from varmix.testing._components__counts import chi_square_z
+from varmix.testing._components__counts import count_atoms
+from varmix._core.rng import Uniforms
+
+MakeComponents: TypeAlias = Callable[[], Components]
+
+
+def _mixtures(k: int) -> list[FloatArray]:
+    rng = np.random.default_rng(5)
+    return [np.full(k, 1.0 / k), np.eye(k)[-1], rng.dirichlet(np.ones(k))]
+
+
+def _draw(family: Components, w: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
+    lanes, _ = independent.assign(np.empty(0), family.lanes(w), m, uniforms)
+    return family.draw(lanes, uniforms)
+
+
+def check_lanes_are_shares(make: MakeComponents) -> None:
+    """Lanes are non-negative, sum to one and keep their number, for any mixture."""
+    family = make()
+    number = {len(family.lanes(w)) for w in _mixtures(family.k)}
+    assert len(number) == 1, f"the number of lanes depends on the mixture: {number}"
+    for w in _mixtures(family.k):
+        before = w.copy()
+        shares = family.lanes(w)
+        assert shares.min() >= 0.0, f"negative share {shares.min()}"
+        assert abs(shares.sum() - 1.0) < 1e-12, f"shares sum to {shares.sum()}"
+        assert np.array_equal(w, before), "lanes changed the mixture"
+
+
+def check_draws_have_the_right_shapes(make: MakeComponents) -> None:
+    """Atoms lie in the space; ratios are (m, k), non-negative, at most c, and those of `ratios`; arrays are new.
+
+    The points of a set differ and ascend.
+    """
+    family, uniforms = make(), Uniforms(1)
+    for m in (1, 7, 64):
+        w = _mixtures(family.k)[0]
+        atoms, ratios = _draw(family, w, m, uniforms)
+        assert atoms.dtype == np.int64, f"atoms of dtype {atoms.dtype}"
+        assert len(atoms) == m, f"{len(atoms)} atoms for {m} lanes"
+        assert ratios.shape == (m, family.k), f"ratios of shape {ratios.shape}"
+        assert ratios.dtype == np.float64, f"ratios of dtype {ratios.dtype}"
+        assert ratios.min() >= 0.0, "a negative ratio"
+        assert ratios.max() <= family.c * (1 + 1e-9), f"a ratio of {ratios.max()} above c = {family.c}"
+        assert np.array_equal(ratios, family.ratios(atoms)), "draw and ratios disagree"
+        other, _ = _draw(family, w, m, uniforms)
+        assert not np.shares_memory(atoms, other), "two draws share memory"
+        first = 0 if isinstance(family.space, Subsets) else family.space.first
+        assert atoms.min() >= first, "an atom before the first of the space"
+        assert atoms.max() < first + family.space.n, "an atom behind the last of the space"
+        shape = (m, family.space.size) if isinstance(family.space, Subsets) else (m,)
+        assert atoms.shape == shape, f"atoms of shape {atoms.shape} and not {shape}"
+        if isinstance(family.space, Subsets):
+            assert (np.diff(atoms, axis=1) > 0).all(), (
+                "the points of a set must differ, and be listed in ascending order"
+            )
+
+
+def _census(family: Components) -> tuple[FloatArray, FloatArray]:
+    """Give the target and the ratios of all atoms."""
+    space, atoms = family.space, all_atoms(family.space)
+    uniform = np.full(len(atoms), 1.0 / max(len(atoms), 1))
+    target = uniform if isinstance(space, Subsets) or space.target is None else space.target
+    return target, family.ratios(atoms)
+
+
+def check_ratios_are_those_of_laws(make: MakeComponents) -> None:
+    """Every column of ratios has mean one under the target."""
+    target, ratios = _census(make())
+    if len(target):
+        means = target @ ratios
+        assert np.abs(means - 1.0).max() < 1e-9, f"the columns have means {means}"
+
+
+def check_draws_follow_the_mixture(make: MakeComponents) -> None:
+    """Counts of draws fit density times target (chi-square at about 1e-4); atoms of target zero never come."""
+    family, uniforms = make(), Uniforms(2)
+    target, ratios = _census(family)
+    for w in _mixtures(family.k):
+        if len(target):
+            family = make()
+            atoms, _ = _draw(family, w, 20_000, uniforms)
+            counts = count_atoms(atoms, family.space)
+            probabilities = (ratios @ w) * target
+            z = chi_square_z(counts, probabilities / probabilities.sum())
+            assert z < 3.9, f"draws do not follow the mixture {w}: z = {z:.1f}"
+
+
+def check_inclusion_is_that_of_the_laws(make: MakeComponents) -> None:
+    """Where a family knows how likely a set is to include a point, the sum over all such sets says the same."""
+    family = make()
+    sets = all_atoms(family.space)
+    if isinstance(family.space, Subsets) and isinstance(family, Inclusive) and len(sets):
+        inclusion = family.inclusion(np.arange(family.space.n))
+        ratios = family.ratios(sets)
+        for point, row in enumerate(inclusion):
+            expected = ratios[(sets == point).any(axis=1)].sum(axis=0) / len(sets)
+            assert np.abs(row - expected).max() < 1e-9, f"point {point}: inclusion {row} and not {expected}"
+        for w in _mixtures(family.k):
+            density = (inclusion @ w)[sets] * (family.space.n / family.space.size)
+            difference = np.abs(family.point_density(sets, w) - density).max()
+            assert difference < 1e-9, f"the density of points differs from their inclusion by {difference}"
+
+
+def check_components_go_on_after_loading(make: MakeComponents) -> None:
+    """A fresh family with a loaded state draws the same, bit for bit, and saving changes nothing."""
+    family, uniforms = make(), Uniforms(3)
+    w = _mixtures(family.k)[2]
+    _draw(family, w, 50, uniforms)
+    family.end_epoch()
+    saved, stream = family.state_dict(), uniforms.state_dict()
+    expected = [_draw(family, w, 13, uniforms) for _ in range(20)]
+    other = make()
+    other.load_state_dict(saved)
+    assert same(other.state_dict(), saved), "the state changed by saving and loading"
+    uniforms.load_state_dict(stream)
+    for atoms, ratios in expected:
+        again, rows = _draw(other, w, 13, uniforms)
+        assert np.array_equal(again, atoms), "other atoms after loading"
+        assert np.array_equal(rows, ratios), "other ratios after loading"
+
+
+def check_components_refuse_other_states(make: MakeComponents) -> None:
+    """A state that is not the family's own is refused with ValueError and changes nothing."""
+    family = make()
+    _draw(family, _mixtures(family.k)[0], 20, Uniforms(4))
+    before = family.state_dict()
+    for wrong in ({}, {**before, "something": 1}):
+        if not same(wrong, before):
+            _refuses(lambda state=wrong: family.load_state_dict(state))  # type: ignore[misc]
+            assert same(family.state_dict(), before), "a refused state changed the family"
+
+
+def check_feedback_may_come_late_and_in_any_order(make: MakeComponents) -> None:
+    """Feedback for the newest receipt, then for older ones, is taken; receipts never change."""
+    sampler = Sampler(make(), Fixed(), rng=6, allocate=independent)
+    draws = [sampler.draw(5) for _ in range(8)]
+    copies = [_copy(draw) for draw in draws]
+    for i in (7, 0, 3, 1):
+        sampler.update(draws[i], np.linspace(0.0, 1.0, 5))
+        sampler.draw(3)
+    sampler.end_epoch()
+    for draw, copy in zip(draws, copies, strict=True):
+        assert same(_copy(draw), copy), "a receipt changed after it was given out"
+
+
+def _copy(draw: Draw) -> dict[str, Any]:
+    return {name: np.array(getattr(draw, name)) for name in ("indices", "weights", "ratios", "density")}
+
+
+def _refuses(action: Callable[[], object]) -> None:
+    try:
+        action()
+    except ValueError:
+        return
+    raise AssertionError("a wrong state was taken")
+
+
+COMPONENT_CHECKS: tuple[Callable[[MakeComponents], None], ...] = (
+    check_lanes_are_shares,
+    check_draws_have_the_right_shapes,
+    check_ratios_are_those_of_laws,
+    check_draws_follow_the_mixture,
+    check_inclusion_is_that_of_the_laws,
+    check_components_go_on_after_loading,
+    check_components_refuse_other_states,
+    check_feedback_may_come_late_and_in_any_order,
+)

@@ -1,0 +1,357 @@
+"""MixtureBatchSampler: adaptive batches for a DataLoader of the user's own."""
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+from torch.utils.data import Sampler as TorchSampler
+
+from varmix.allocate import Allocation
+from varmix._core.validation import FloatArray
+from varmix._core.validation import State
+from varmix._core.validation import as_count
+from varmix._core.draw import Draw
+from varmix.learners import Cautious, Learner
+from varmix.meter import GainMeter
+from varmix._core.draw__receipts import Ledger
+from varmix._sampler import Sampler
+from varmix._core.state import check_format
+from varmix._core.state import loading
+from varmix._core.state import require
+from varmix.torch._tagging import Collate
+from varmix.torch._tagging import Slots
+from varmix.torch._tagging import Tagged
+from varmix.torch._process_group__layout import LayoutName
+from varmix.torch._feedback import Rounds
+from varmix.torch._process_group__agreement import agree
+from varmix.torch._process_group__layout import layout_of
+from varmix.torch._process_group__layout import processes_of
+from varmix.torch._process_group import seed_of
+from varmix.torch._process_group import together
+from varmix.torch._epoch__flight import ReceiptReader
+from varmix.torch._epoch__flight import number
+from varmix.torch._epoch import Passes
+from varmix.torch._epoch import Turn
+from varmix.torch._tensor_draw import TensorDraw
+from varmix.torch._settings import Settled
+from varmix.torch._source import Source
+from varmix.torch._source import as_sampler
+from varmix.torch._source import check_dataset
+from varmix.torch._source import is_reshuffled
+from varmix.torch._tensors import CPU
+from varmix.torch._tensors import as_arrays
+from varmix.torch._tensors import as_tensors
+from varmix.torch._tensors import is_whole
+from varmix.torch._tensors import unwrapped
+from varmix.torch._tensors import wrapped
+
+
+class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[misc]
+    """Gives lists of indices drawn by a mixture, keeps their receipts, and takes feedback by their numbers.
+
+    For loaders that somebody else iterates over (Lightning, the Trainer of transformers); in a loop of your own
+    `AdaptiveLoader` is simpler.  Wrap the dataset by `tagged`, and the collate function by `collate`: batches then have
+    `weight`, one importance weight per example, and `draw_id`, which `update` takes back.
+
+    A pass gives every point once, as plain shuffling does, until a mixture pays, and then once on average; the draws go
+    on from pass to pass, so `set_epoch` is not needed for another order.  In several processes see `layout`.
+
+    Parameters
+    ----------
+    components
+        Labels of the points, which means `varmix.Groups(labels, replacement=False)`; or a family; or a sampler.
+    batch_size
+        Points in a batch, of all processes together.
+    learner
+        How the mixture adapts: for groups without replacement `varmix.Cautious()` unless told, which is plain shuffling
+        until the mixture pays; else, or to have the mixture from the first batch on, `varmix.BarrierNewton()`.
+    gamma
+        Least share of the uniform component, 0.1 unless told.
+    allocate
+        How the slots of a batch are given to components.  For groups without replacement, unless told: a cautious
+        learner deals them out by chance as shuffling does, `varmix.allocate.Shuffled(n)`; with any other every batch
+        holds of each what is due to it, `varmix.allocate.carried`.
+    rng
+        Seed, generator or None.  Processes that share a mixture all take that of the first, and draw what one process
+        draws with it.
+    steps
+        Batches in a pass, all full; unless told, as many as it takes to draw n points, the last one smaller.
+    drop_last
+        Leave a last smaller batch out: its points come first in the next pass.
+    layout
+        "replicated": all processes of the group see all points, and each takes its slots of the same batches;
+        "sharded": each has points and components of its own, and the objective is the mean over all of them; "alone":
+        other processes do not matter; "auto": replicated where a process group is there.
+    group
+        The process group, if not all processes.
+    sync_every
+        Steps between two exchanges of feedback.
+
+    Attributes
+    ----------
+    sampler
+        The sampler that draws.
+    meter
+        A `varmix.GainMeter` of the whole run.
+
+    Examples
+    --------
+    >>> from torch.utils.data import DataLoader, TensorDataset
+    >>> labels = torch.arange(100) % 3
+    >>> batches = MixtureBatchSampler(labels, batch_size=10, rng=0)
+    >>> dataset = batches.tagged(TensorDataset(torch.randn(100, 2), labels))
+    >>> loader = DataLoader(dataset, batch_sampler=batches, collate_fn=batches.collate())
+    >>> for x, y, weight, draw_id in loader:
+    ...     losses = torch.rand(len(x))
+    ...     batches.update(draw_id, losses)
+    >>> len(loader), batches.meter.draws
+    (10, 100)
+    """
+
+    def __init__(
+        self,
+        components: Source,
+        batch_size: int,
+        *,
+        learner: Learner[Any] | None = None,
+        gamma: float | None = None,
+        allocate: Allocation | None = None,
+        rng: int | np.random.Generator | None = None,
+        steps: int | None = None,
+        drop_last: bool = False,
+        layout: LayoutName = "auto",
+        group: Any = None,  # noqa: ANN401
+        sync_every: int = 1,
+    ) -> None:
+        processes = processes_of(layout, group)
+        with together(processes):
+            self.batch_size, self.drop_last = as_count(batch_size, "batch_size"), bool(drop_last)
+            steps = None if steps is None else as_count(steps, "steps")
+            if processes is not None and self.batch_size % processes.world:
+                raise ValueError(
+                    f"batch_size is that of all processes together: {self.batch_size} is no multiple of the "
+                    f"{processes.world} processes. Use {-(-self.batch_size // processes.world) * processes.world}."
+                )
+            seed = 0 if processes is None else seed_of(rng)
+        if processes is not None:
+            seed = processes.share(seed)  # on all of them, whatever their components
+            if not isinstance(components, Sampler):
+                rng = np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
+        with together(processes):
+            self.sampler = as_sampler(components, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
+        self.layout = layout_of(layout, processes, self.sampler.components.space.n)
+        with together(processes):
+            cautious = isinstance(self.sampler.learner, Cautious)
+            self.meter = GainMeter(reshuffled=is_reshuffled(self.sampler), cautious=cautious)
+            slots = self.batch_size // self.layout.world
+            self._rounds = Rounds(self.sampler, self.meter, self.layout, slots, sync_every, self._settle)
+            self._passes = Passes(self.batch_size, *self._plan(steps))
+            self.turn = Turn()
+        agree(self.sampler, self.layout, batch_size=self.batch_size, steps=len(self), sync_every=sync_every)
+        self._settle_down()
+
+    def _plan(self, steps: int | None) -> tuple[int, int]:
+        """Give the number of full batches in a pass, and the size of a last one."""
+        full, rest = divmod(self.layout.points, self.batch_size)
+        if steps is not None:
+            return steps, 0
+        rest -= rest % self.layout.world
+        if self.drop_last or (self.layout.name == "sharded" and full):
+            rest = 0
+        if not full and not rest:
+            raise ValueError(
+                f"There are {self.layout.points} points, fewer than one batch of {self.batch_size}. Use smaller "
+                f"batches, drop_last=False, or say how many steps a pass has."
+            )
+        return full, rest
+
+    def __len__(self) -> int:
+        return len(self._passes)
+
+    @property
+    def epoch(self) -> int:
+        """Number of the present pass, or of the next if none has begun."""
+        return self._passes.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which number the next pass has; the order of draws goes on by itself."""
+        self._passes.set_epoch(epoch)
+
+    @property
+    def mixture(self) -> FloatArray:
+        """The mixture that the next draw is made with."""
+        return self.sampler.mixture
+
+    @property
+    def learnt(self) -> FloatArray:
+        """The mixture that was learnt, also while the learner plays plain shuffling."""
+        return self.sampler.learnt
+
+    @property
+    def exchanged(self) -> str:
+        """What processes send each other for a round: nothing, sums or rows."""
+        return self._rounds.exchanged
+
+    def __iter__(self) -> Iterator[list[int]]:
+        # A generator, which asks for the passes when it is first used: a state may be loaded before that.
+        self._check_reader(sys._getframe().f_back)
+        run = self._passes.run(self._draw, self.sampler.end_epoch)
+        while True:
+            with self.turn:
+                receipt = next(run, None)
+            if receipt is None:
+                return
+            yield self._slots(receipt)
+
+    def _check_reader(self, frame: FrameType | None) -> None:
+        """Refuse to be read by what shares out the batches of one process, as accelerate's `BatchSamplerShard` does.
+
+        It waits for batches that are full on one process, and passes none on.
+        """
+        reader: Any = None if frame is None else frame.f_locals.get("self")
+        if getattr(reader, "batch_sampler", None) is self and getattr(reader, "num_processes", 1) != 1:
+            raise RuntimeError(
+                f"{type(reader).__name__} would share out batches among {reader.num_processes} processes, and those of "
+                f"a MixtureBatchSampler are spread over processes already. Leave its DataLoader out of "
+                f"accelerator.prepare, and move batches to accelerator.device yourself."
+            )
+
+    def _draw(self, size: int) -> Draw:
+        return self.sampler.draw(self.layout.drawn(size))
+
+    def _slots(self, receipt: Draw) -> list[int]:
+        part = self.layout.part(receipt)
+        indices: list[int] = part.indices.tolist()
+        if self._passes.followed:  # receipts are taken in order, so nothing needs to travel with the indices
+            return indices
+        return Slots(indices, number(receipt), self.layout.scale * part.weights)
+
+    def tagged(self, dataset: Dataset[Any]) -> Tagged:
+        """Wrap a dataset, so that weights and receipts reach the batches."""
+        check_dataset(dataset, self.sampler.components.space.n)
+        return Tagged(dataset)
+
+    def collate(self, collate_fn: Callable[[list[Any]], Any] | None = None) -> Collate:
+        """Wrap a collate function (PyTorch's unless told), so that batches get `weight` and `draw_id`."""
+        return Collate(collate_fn)
+
+    def follow(self) -> None:
+        """Wait for `end` to know that a loop is over: who calls `arrived` for every batch knows it."""
+        self._passes.followed = True
+
+    @property
+    def live(self) -> int:
+        """Number of the loop that receipts are kept for: the one that began last."""
+        return self._passes.live
+
+    def check(self, number: int) -> None:
+        """Refuse to go on with a loop that is not live any more: its batches would get the receipts of another."""
+        self._passes.check(number)
+
+    def end(self) -> None:
+        """Say that the loop over the batches is over."""
+        self._passes.end()
+
+    @property
+    def given(self) -> int:
+        """How many batches the present loop was given."""
+        return self._passes.given
+
+    def lose(self, count: int) -> None:
+        """Say that so many batches of the loop have come or never will: the receipts of the latter are dropped."""
+        self._passes.come(count)
+
+    def arrived(self, count: int, device: torch.device | str = CPU) -> TensorDraw:
+        """Give the receipt of the batch that has just come out of the loader, as number `count` of the loop."""
+        draw = self._passes.come(count)
+        if draw is None:
+            raise RuntimeError("A batch has come twice, or without a receipt: iterate over the loader itself, once.")
+        return TensorDraw(self.layout.part(draw), device, receipt=draw, scale=self.layout.scale)
+
+    def update(
+        self,
+        draw: TensorDraw | torch.Tensor | int,
+        norms: Any,  # noqa: ANN401
+        *,
+        gradient: Any = None,  # noqa: ANN401
+    ) -> None:
+        """Learn from the norms of a batch: losses or gradient norms, one per example, never squared.
+
+        Parameters
+        ----------
+        draw
+            The receipt, or the `draw_id` of the batch.
+        norms
+            (m,), a tensor of any device and type (it is detached) or an array.
+        gradient
+            The mean gradient of the batch, flat, for the meter's noise check: of two consecutive batches now and then.
+        """
+        self._rounds.update(partial(self._receipt, draw), norms, gradient)
+
+    def _settle(self, receipt: Draw) -> None:
+        self._passes.flight.settle(receipt)
+
+    def _receipt(self, draw: Any) -> tuple[Draw, Draw]:  # noqa: ANN401
+        """Give the receipt of a whole draw, and that of this process's part."""
+        if isinstance(draw, TensorDraw):
+            return draw.receipt, draw.part
+        whole = isinstance(draw, (int, np.integer)) or (isinstance(draw, torch.Tensor) and is_whole(draw))
+        if self._passes.followed or not whole:
+            raise TypeError(
+                f"update takes the draw that came with a batch{'' if self._passes.followed else ', or its draw_id,'} "
+                f"and then its norms; got {type(draw).__name__} first."
+            )
+        receipt = self._passes.flight.find(int(draw))
+        return receipt, self.layout.part(receipt)
+
+    def sync(self) -> None:
+        """Exchange the feedback that waits (`sync_every` above one), before a checkpoint, say; on all processes."""
+        self._rounds.sync()
+
+    def state_dict(self) -> State:
+        """Give all that is needed to go on with the same batches, as tensors and plain values.
+
+        That includes what loaders have asked for ahead.  The state is the same on all processes that share draws, apart
+        from their names: one may save it and all load it.
+        """
+        if self._rounds.waiting:
+            raise RuntimeError(
+                f"{self._rounds.waiting} rounds of feedback are still to be exchanged: call sync() on all processes "
+                f"first."
+            )
+        state = {
+            "sampler": self.sampler.state_dict(),
+            "meter": self.meter.state_dict(),
+            "passes": self._passes.state_dict(),
+        }
+        return wrapped("loader", as_tensors(state))
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Resume where the state was saved; build it with the same arguments first.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is damaged, of another loader or of another format.  Everything is then as before.
+        """
+        with loading("a loader"):
+            state = as_arrays(unwrapped("loader", state_dict, "a loader"))
+            require(state, {"sampler", "meter", "passes"}, "a loader")
+            check_format(state["sampler"], "a loader")
+            reader = ReceiptReader(self.sampler.components, Ledger.loaded(state["sampler"]))
+            slots = self.layout.drawn(self.batch_size)
+            passes = self._passes.loaded(state["passes"], reader, slots, self.layout.sharing)
+            GainMeter().load_state_dict(state["meter"])  # where it would fail, nothing has changed yet
+            self.sampler.load_state_dict(state["sampler"])  # all or nothing
+        self.meter.load_state_dict(state["meter"])
+        self._passes.give_up()
+        self._rounds.forget()
+        self._passes = passes
+
+    def __repr__(self) -> str:
+        return f"MixtureBatchSampler({self.sampler.components!r}, batch_size={self.batch_size}, {self.layout.name})"

@@ -1,0 +1,227 @@
+"""AdaptiveLoader: a DataLoader whose batches follow the feedback."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+from varmix.allocate import Allocation
+from varmix._core.validation import FloatArray
+from varmix._core.validation import State
+from varmix.learners import Learner
+from varmix.meter import GainMeter
+from varmix._sampler import Sampler
+from varmix.torch._batch_sampler import MixtureBatchSampler
+from varmix.torch._process_group__layout import LayoutName
+from varmix.torch._process_group__layout import processes_of
+from varmix.torch._process_group import together
+from varmix.torch._loader__loop import Loop
+from varmix.torch._tensor_draw import TensorDraw
+from varmix.torch._loader__rows import quickest
+from varmix.torch._settings import Settled
+from varmix.torch._source import Source
+from varmix.torch._source import check_dataset
+
+
+class AdaptiveLoader(Settled, also=DataLoader):
+    """Loads batches that a mixture draws, each with its receipt, and adapts the mixture to feedback.
+
+        for (x, y), draw in loader:
+            losses = criterion(model(x), y)                  # reduction="none"
+            (draw.weights * losses).mean().backward()
+            loader.update(draw, losses)
+
+    Batches come from a real `torch.utils.data.DataLoader`, with its workers, prefetching and pinned memory (those of a
+    `TensorDataset` are taken from its tensors at once, which is quicker than item by item).  Workers
+    fetch `lag = num_workers * prefetch_factor` batches ahead, so feedback reaches the draws that much later.  Every
+    batch has its own receipt, with the probabilities that it was drawn with, so the weights are right all the same.
+
+    A pass over the loader draws as many points as there are.  Given labels, each comes exactly once, as with
+    `shuffle=True`, until feedback has shown that a mixture of the groups pays; then once on average, some groups more
+    often and others less.  (A target other than uniform asks for other numbers from the beginning.)
+
+    Parameters
+    ----------
+    dataset
+        A dataset with `__getitem__` and `__len__`.
+    components
+        Labels of the items, which means `varmix.Groups(labels, replacement=False)`; or a family; or a sampler.
+    batch_size
+        Items in a batch, of all processes together.
+    learner
+        How the mixture adapts: for groups without replacement `varmix.Cautious()` unless told, which is plain shuffling
+        until the mixture pays; else, or to have the mixture from the first batch on, `varmix.BarrierNewton()`.
+    gamma
+        Least share of the uniform component, 0.1 unless told: no weight exceeds `1 / gamma` (times the scale of a
+        shard).
+    allocate
+        How the slots of a batch are given to components.  For groups without replacement, unless told: a cautious
+        learner deals them out by chance as shuffling does, `varmix.allocate.Shuffled(n)`; with any other every batch
+        holds of each what is due to it, `varmix.allocate.carried`.
+    rng
+        Seed, generator or None.
+    steps
+        Batches in a pass, all full; unless told, as many as draw `len(dataset)` items, the last one smaller.
+    drop_last
+        Leave a last smaller batch out.
+    layout, group, sync_every
+        Training on many processes: see `MixtureBatchSampler`.
+    num_workers, prefetch_factor, collate_fn, pin_memory, persistent_workers, worker_init_fn, generator
+        As in `torch.utils.data.DataLoader`, and so are `timeout`, `multiprocessing_context` and `pin_memory_device`.
+    in_order
+        Must be True: receipts and batches are paired by their order.
+
+    Attributes
+    ----------
+    dataset
+        What is loaded from.
+    batches
+        The `MixtureBatchSampler` behind it.
+    loader
+        The `DataLoader` inside it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch.utils.data import TensorDataset
+    >>> labels = torch.arange(1000) % 10
+    >>> data = TensorDataset(torch.randn(1000, 5), labels)
+    >>> loader = AdaptiveLoader(data, labels, batch_size=50, rng=0)
+    >>> for epoch in range(3):
+    ...     for (x, y), draw in loader:
+    ...         losses = torch.where(y == 3, 10.0, 1.0)
+    ...         loader.update(draw, losses)
+    >>> int(loader.mixture[:-1].argmax())
+    3
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset[Any],
+        components: Source,
+        batch_size: int,
+        *,
+        learner: Learner[Any] | None = None,
+        gamma: float | None = None,
+        allocate: Allocation | None = None,
+        rng: int | np.random.Generator | None = None,
+        steps: int | None = None,
+        drop_last: bool = False,
+        layout: LayoutName = "auto",
+        group: Any = None,  # noqa: ANN401
+        sync_every: int = 1,
+        num_workers: int = 0,
+        prefetch_factor: int | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        in_order: bool = True,
+        **loading: Any,  # noqa: ANN401
+    ) -> None:
+        processes = processes_of(layout, group)
+        with together(processes):
+            if not in_order:
+                raise ValueError(
+                    "in_order=False would give batches in the order in which workers are done with them, and their "
+                    "receipts could not be told apart. Leave it True."
+                )
+            taken = {"shuffle", "sampler", "batch_sampler"} & loading.keys()
+            if taken:
+                raise TypeError(f"{', '.join(sorted(taken))}: what is drawn is up to the loader. Leave it out.")
+        self.batches = MixtureBatchSampler(
+            components,
+            batch_size,
+            learner=learner,
+            gamma=gamma,
+            allocate=allocate,
+            rng=rng,
+            steps=steps,
+            drop_last=drop_last,
+            layout=layout,
+            group=group,
+            sync_every=sync_every,
+        )
+        self.batches.follow()
+        with together(processes):
+            check_dataset(dataset, self.sampler.components.space.n)
+            self.dataset = dataset
+            fetched, collate_fn = quickest(dataset, collate_fn)
+            self.loader: DataLoader[Any] = DataLoader(
+                fetched,
+                batch_sampler=self.batches,
+                num_workers=num_workers,
+                prefetch_factor=prefetch_factor,
+                collate_fn=collate_fn,
+                **loading,
+            )
+        self._settle_down()
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler that draws."""
+        return self.batches.sampler
+
+    @property
+    def meter(self) -> GainMeter:
+        """Whether it is paying off: `meter.summary()` for loggers, `meter.verdict()` in words."""
+        return self.batches.meter
+
+    @property
+    def mixture(self) -> FloatArray:
+        """The mixture that the next draw is made with."""
+        return self.batches.mixture
+
+    @property
+    def learnt(self) -> FloatArray:
+        """The mixture that was learnt, also while the learner plays plain shuffling."""
+        return self.batches.learnt
+
+    @property
+    def batch_size(self) -> int:
+        """Items in a batch, of all processes together."""
+        return self.batches.batch_size
+
+    @property
+    def lag(self) -> int:
+        """Batches that workers are ahead of the user, and feedback so behind the draws."""
+        return int(self.loader.num_workers * (self.loader.prefetch_factor or 0))
+
+    @property
+    def epoch(self) -> int:
+        """Number of the present pass, or of the next if none has begun."""
+        return self.batches.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which number the next pass has; the order of draws goes on by itself."""
+        self.batches.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[tuple[Any, TensorDraw]]:
+        check_dataset(self.dataset, self.sampler.components.space.n)
+        return Loop(self.loader, self.batches)
+
+    def update(self, draw: TensorDraw, norms: Any, *, gradient: Any = None) -> None:  # noqa: ANN401
+        """Learn from the norms of a batch: see `MixtureBatchSampler.update`."""
+        self.batches.update(draw, norms, gradient=gradient)
+
+    def sync(self) -> None:
+        """Exchange the feedback that waits, on all processes: see `MixtureBatchSampler.sync`."""
+        self.batches.sync()
+
+    def state_dict(self) -> State:
+        """Give all that is needed to go on with the same batches and mixture, in the middle of a pass too.
+
+        Tensors and plain values only, so that `torch.load(..., weights_only=True)` takes it.
+        """
+        return self.batches.state_dict()
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Go on where the state was saved, or refuse it and stay as before; build it with the same arguments first.
+
+        The next loop over the loader gives the rest of the pass that was under way.
+        """
+        self.batches.load_state_dict(state_dict)
+
+    def __repr__(self) -> str:
+        return f"AdaptiveLoader({self.sampler.components!r}, batch_size={self.batch_size}, lag={self.lag})"

@@ -1,0 +1,85 @@
+"""Exact: one gradient for each example, for any model, at the price of them all."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+from varmix.torch._tensors__precision import single
+from varmix.torch.norms._layer_rules__support import check_apart
+
+Args: TypeAlias = tuple[torch.Tensor, ...]
+Kwargs: TypeAlias = dict[str, torch.Tensor]
+
+
+def exact(
+    model: nn.Module,
+    loss: Callable[[Any, torch.Tensor], torch.Tensor],
+    x: torch.Tensor | Sequence[torch.Tensor] | Mapping[str, torch.Tensor],
+    y: torch.Tensor,
+    *,
+    chunk_size: int | None = None,
+) -> torch.Tensor:
+    """Give the norms of the gradients of all examples, by a backward pass of its own with a gradient for each.
+
+    Works for whatever `torch.func.vmap` works for; dropout differs between examples.  Takes the memory of a whole
+    gradient for each example of a chunk.
+
+    Parameters
+    ----------
+    model
+        The module; its trainable parameters count, and stay as they are.
+    loss
+        From outputs and targets of a batch of one to a scalar.
+    x, y
+        Inputs and targets, (m, ...) each; of a model with several inputs these in a tuple, or by name in a dictionary.
+    chunk_size
+        How many examples are taken at once; all of them unless told.
+
+    Examples
+    --------
+    >>> model, x = nn.Linear(2, 1, bias=False), torch.tensor([[3.0, 4.0], [0.0, 1.0]])
+    >>> exact(model, lambda outputs, targets: (outputs[:, 0] - targets).sum(), x, torch.zeros(2))
+    tensor([5., 1.])
+    """
+    args, kwargs = _inputs(x)
+    _check_rows([*args, *kwargs.values()], y)
+    check_apart(model)
+    parameters = {name: each.detach() for name, each in model.named_parameters() if each.requires_grad}
+    if not parameters:
+        raise ValueError("The model has no trainable parameters, so that nothing has a gradient: requires_grad_().")
+
+    def value(parameters: dict[str, torch.Tensor], args: Args, kwargs: Kwargs, y: torch.Tensor) -> torch.Tensor:
+        ones, named = tuple(each[None] for each in args), {name: each[None] for name, each in kwargs.items()}
+        return _scalar(loss(functional_call(model, parameters, ones, named), y[None]))
+
+    def norm(args: Args, kwargs: Kwargs, y: torch.Tensor) -> torch.Tensor:
+        gradients = grad(value)(parameters, args, kwargs, y).values()
+        squares = [single(each).square().sum() for each in gradients]
+        return torch.stack(squares).sum().sqrt()
+
+    return vmap(norm, randomness="different", chunk_size=chunk_size)(args, kwargs, y).detach()
+
+
+def _inputs(x: object) -> tuple[Args, Kwargs]:
+    if isinstance(x, Mapping):
+        return (), dict(x)
+    return (tuple(x) if isinstance(x, (tuple, list)) else (x,)), {}
+
+
+def _check_rows(inputs: Sequence[object], y: object) -> None:
+    shapes = [tuple(each.shape) if isinstance(each, torch.Tensor) else type(each).__name__ for each in (*inputs, y)]
+    rows = {shape[0] if isinstance(shape, tuple) and shape else None for shape in shapes}
+    if not inputs or len(rows) != 1 or None in rows:
+        raise ValueError(
+            f"x and y must be tensors with one row per example, several inputs in a tuple or by name in a dictionary: "
+            f"got {', '.join(map(str, shapes))}."
+        )
+
+
+def _scalar(value: torch.Tensor) -> torch.Tensor:
+    if value.dim():
+        raise ValueError(f"loss must give a scalar for a batch of one, got {tuple(value.shape)}. Take its mean or sum.")
+    return value
