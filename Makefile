@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 MAKE_VENV = { $(PYTHON) -m venv $(1) || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(1); }; }
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Numba does not notice when a kernel calls another one that has changed, so the cache is keyed by all of them.
-export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell cat src/varmix/kernels/*.py | cksum | cut -d' ' -f1)
+export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell grep -rlE --include='*.py' '^@(kernel|part)' src/varmix | sort | xargs cat | cksum | cut -d' ' -f1)
 # Without compiled files every process, and the tests start hundreds, would compile all that it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 # Real data beside the checkout is used where there is any; tests over it are skipped where there is none.
@@ -20,14 +20,14 @@ endif
 
 # Tests, docstrings and pages that import torch: what `make test-torch` runs.
 TORCH_TESTS := tests/pytorch tests/rl tests/fuzz tests/benchmarks tests/experiments/test_cartpole.py tests/experiments/test_kdpp.py \
-  tests/experiments/test_mnist.py src/varmix/torch src/varmix/rl src/varmix/benchmarks src/varmix/experiments/cartpole \
-  src/varmix/experiments/mnist docs/torch.md docs/torchrl.md docs/replay_agent.md docs/howto README.md
+  tests/experiments/test_mnist.py src/varmix/torch src/varmix/rl lab/benchmarks lab/experiments/cartpole \
+  lab/experiments/mnist docs/torch.md docs/torchrl.md docs/replay_agent.md docs/howto README.md
 TORCH_VENV := .venv-torch-$(VERSION)
 
 .PHONY: run test test-torch fuzz check bench docs format clean
 
 run: $(VENV)/.ready-run
-	$(BIN)/varmix reproduce --quick
+	$(BIN)/python -m lab reproduce --quick
 
 test: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -n auto
@@ -51,7 +51,7 @@ check: $(VENV)/.ready-check
 	$(BIN)/python scripts/check_paper_map.py
 
 bench: $(VENV)/.ready-bench
-	$(BIN)/varmix bench
+	$(BIN)/python -m lab bench
 
 # Pages of the reference that are no longer asked for would be built again, hence anew.
 docs: $(VENV)/.ready-docs

@@ -1,22 +1,26 @@
-"""The command `varmix`: parsing, and nothing else."""
+"""The command `python -m lab`: reproduce the paper, run benchmarks, manage data sets."""
 
 import io
 import os
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
-from lab.commands import install
+from rich.console import Console
+
+from lab import datasets
+from lab.commands import install, program
+from lab.refusal import Refusal, unknown
+from lab.reproduce import catalogue
 
 try:
     import typer
     from rich.console import Console
 except ImportError:
-    raise SystemExit(f"The command varmix needs an extra: {install('experiments')}") from None
+    raise SystemExit(f"The lab needs an extra: {install('lab')}") from None
 
-from lab.reproduce import catalogue
-from lab.refusal import Refusal
 
 DataAction = Literal["list", "fetch", "check"]
 
@@ -63,12 +67,11 @@ def bench(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the results (benchmarks/results in a checkout, else results/benchmarks)."),
+        typer.Option(help="Folder for the results (lab/results in a checkout, else results/benchmarks)."),
     ] = None,
 ) -> None:
     """Measure speed, memory, bias and rates on this machine, beside those peers that are installed."""
-    from lab.benchmarks.command import default_folder
-    from lab.benchmarks.command__run import perform
+    from lab.benchmarks.command import default_folder, perform
 
     raise typer.Exit(perform(benchmarks or [], out or default_folder(), plain))
 
@@ -79,23 +82,13 @@ def data(
     names: Annotated[list[str] | None, typer.Argument(help="Which ones; all that can be had if none.")] = None,
 ) -> None:
     """Find, fetch and check the data sets of the experiments."""
-    from lab.__main____data import perform
-
-    raise typer.Exit(perform(action, names or [], console))
-
-
-@app.command()
-def inspect(checkpoint: Annotated[Path, typer.Argument(help="A file written by varmix.save.")]) -> None:
-    """Show what a saved sampler holds, with its mixture as a bar chart."""
-    from varmix.__main__ import show
-
-    show(checkpoint, console)
+    raise typer.Exit(run_data_command(action, names or [], console))
 
 
 def main() -> None:
     """Run the command; what cannot be done is told in one line."""
     if any(find_spec(module) is None for module in ("matplotlib", "scipy")):  # others bring typer and rich as well
-        raise SystemExit(f"The command varmix needs an extra: {install('experiments')}")
+        raise SystemExit(f"The lab needs an extra: {install('lab')}")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no ticks or bars shows something else instead
@@ -104,5 +97,50 @@ def main() -> None:
     except KeyboardInterrupt:  # before there was anything to save
         raise SystemExit(130) from None
     except Refusal as refusal:
-        Console(stderr=True).print(f"varmix: {refusal}", markup=False, highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"lab: {refusal}", markup=False, highlight=False, soft_wrap=True)
         raise SystemExit(refusal.code) from None
+
+
+def run_data_command(action: Literal["list", "fetch", "check"], names: Sequence[str], console: Console) -> int:
+    """List, fetch or check data sets; give the exit code.
+
+    Without names, all that can be fetched are fetched and all that are at hand are checked.
+    """
+    for name in names:
+        if name not in datasets.SETS:
+            raise unknown("data set", name, datasets.names())
+    try:
+        if action == "list":
+            lines = datasets.describe().splitlines()
+            wanted = [line for line in lines[1:] if not names or line.split()[0] in names]
+            console.print("\n".join([lines[0], *wanted]), soft_wrap=True, highlight=False, markup=False)
+            return 0
+        chosen = names or [name for name in datasets.names() if _sensible(action, name)]
+    except datasets.DataUnavailable as error:
+        raise Refusal(str(error)) from None
+    if not chosen:
+        raise Refusal(f"No data set is at hand: {program()} data fetch")
+    failed = [name for name in chosen if not _one(action, name, console)]
+    return 1 if failed else 0
+
+
+def _sensible(action: str, name: str) -> bool:
+    return datasets.SETS[name].fetchable if action == "fetch" else datasets.available(name)
+
+
+def _one(action: str, name: str, console: Console) -> bool:
+    """Do it for one set; a set that fails does not keep the others from being looked at."""
+    try:
+        if action == "fetch":
+            console.print(f"{name}: {datasets.fetch(name)}", soft_wrap=True, highlight=False, markup=False)
+        else:
+            datasets.check(name)
+            console.print(f"{name}: sound ({datasets.locate(name)})", soft_wrap=True, highlight=False, markup=False)
+    except (datasets.DataUnavailable, datasets.DataDamaged) as error:
+        console.print(f"{name}: {error}", style="red", soft_wrap=True, highlight=False, markup=False)
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import beta, binom, norm, spearmanr
 from scipy.stats import t as student
 
-from varmix._core.validation import FloatArray
+from lab.arrays import FloatArray
 from varmix.meter import Interval
 
 CONFIDENCE = 0.95

@@ -22,8 +22,8 @@ from varmix import (
     Uniform,
     with_uniform,
 )
-from varmix.components import Exponential, Family, MirrorDescent, Ranks, Sources
 from varmix._core.draw import seal
+from varmix.components import Exponential, Family, MirrorDescent, Ranks, Sources
 
 N = 40
 LABELS = np.repeat([3, 5, 9], [4, 12, 24])

@@ -8,9 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from lab.benchmarks.torch_modules import Transformer
-from lab.benchmarks.torch_modules import cnn
-from lab.benchmarks.torch_modules import mlp
+from lab.benchmarks.torch_modules import Transformer, cnn, mlp
 
 TASKS = ("mlp", "cnn", "sequence", "transformer")
 M = 6

@@ -7,16 +7,9 @@ from scipy.sparse import csr_matrix
 
 import varmix
 from varmix.solvers import Custom, Linear
-from varmix.solvers._sgd__adagrad import Adagrad
-from varmix.solvers._sgd__adagrad import CompiledAdagrad
-from varmix.solvers._coordinate__blocks import Layout
-from varmix.solvers._coordinate import CompiledCoordinates
-from varmix.solvers._variance_reduced__saga import CompiledSaga
-from varmix.solvers._variance_reduced__saga import Saga
-from varmix.solvers._sgd import CompiledSgd
-from varmix.solvers._sgd import Sgd
-from varmix.solvers._variance_reduced import CompiledSvrg
-from varmix.solvers._variance_reduced import Svrg
+from varmix.solvers._coordinate import CompiledCoordinates, Layout
+from varmix.solvers._sgd import Adagrad, CompiledAdagrad, CompiledSgd, Sgd
+from varmix.solvers._variance_reduced import CompiledSaga, CompiledSvrg, Saga, Svrg
 
 OVER_POINTS = {
     "sgd": (Sgd, CompiledSgd),

@@ -10,8 +10,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import TensorDataset
 
-from varmix.torch import AdaptiveLoader
-from varmix.torch import norms
+from varmix.torch import AdaptiveLoader, norms
 
 
 def main(path, epochs=5):

@@ -11,9 +11,8 @@ import numpy as np
 from rich.console import Console
 
 import varmix
+from lab.arrays import FloatArray, IntArray
 from varmix.allocate import Allocation, Shuffled, carried
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
 
 GROUPS = np.array([2000, 1500, 1000, 800, 400, 200, 80, 20])
 

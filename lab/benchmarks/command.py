@@ -1,14 +1,55 @@
-"""Results: a file of JSON for every benchmark, written whole or not at all, and read again for the report."""
+"""The benchmarks by name, running them, and the files of their results."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from lab.benchmarks.command__catalogue import ENTRIES
-from lab.commands import program
-from varmix._core.checkpoint__files import replacing
+from rich.console import Console
 
-CHECKOUT = Path("benchmarks") / "results"
+from lab.benchmarks import bias, core, estimators, kmeans, loaders, norms, replay, sets, solvers
+from lab.benchmarks.peers import CLUSTERING, CPPRB, DPPY, SKLEARN, TORCH, Peer
+from lab.benchmarks.timing import machine
+from lab.commands import program
+from lab.files import atomic_write
+from lab.refusal import cannot_write, make_writable, unknown
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What is measured, how, and beside whom."""
+
+    title: str
+    measure: Callable[[Console], dict[str, object]]
+    peers: tuple[Peer, ...] = ()
+
+
+ENTRIES = {
+    "core": Benchmark("The core beside PyTorch's samplers", core.measure, (TORCH,)),
+    "bias": Benchmark("Draw-wise bias of the reshuffled mixture", bias.measure),
+    "sets": Benchmark("Sets from k-DPPs beside DPPy", sets.measure, (DPPY,)),
+    "replay": Benchmark("Prioritised replay beside cpprb", replay.measure, (CPPRB,)),
+    "estimators": Benchmark("The estimators beside scikit-learn's SGD", estimators.measure, (SKLEARN,)),
+    "kmeans": Benchmark("k-means beside scikit-learn's minibatches", kmeans.measure, (CLUSTERING,)),
+    "loaders": Benchmark("Loaders beside PyTorch's own", loaders.measure, (TORCH,)),
+    "norms": Benchmark("Per-example gradient norms beside a training step", norms.measure, (TORCH,)),
+    "solvers": Benchmark("How fast the solvers converge", solvers.measure),
+}
+
+
+def names() -> tuple[str, ...]:
+    """Give all benchmarks."""
+    return tuple(ENTRIES)
+
+
+def benchmark(name: str) -> Benchmark:
+    """Give a benchmark."""
+    if name not in ENTRIES:
+        raise unknown("benchmark", name, ENTRIES)
+    return ENTRIES[name]
+
+
+CHECKOUT = Path("lab") / "results"
 ELSEWHERE = Path("results") / "benchmarks"
 GRID = {"regret": "Cost of the default learner over a grid of problems"}  # of an experiment, shown with the others
 
@@ -22,7 +63,7 @@ def write(folder: Path, name: str, results: Mapping[str, object]) -> Path:
     """Write the results of a benchmark aside and rename them."""
     path = folder / f"{name}.json"
     text = json.dumps(results, indent=1, allow_nan=False)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(f"{text}\n".encode())
     return path
 
@@ -62,4 +103,42 @@ def _title(name: str) -> str:
 
 
 def _again(name: str) -> str:
-    return f" Make it again: `varmix bench {name}`" if name in ENTRIES else ""
+    return f" Make it again: `python -m lab bench {name}`" if name in ENTRIES else ""
+
+
+def perform(asked: Sequence[str], out: Path, console: Console) -> int:
+    """Make the benchmarks that were asked for, all if none; give the exit code.
+
+    The console should print lines as they are: without markup, colours for numbers, or wrapping.
+    """
+    chosen = list(dict.fromkeys(asked or names()))
+    for name in chosen:
+        benchmark(name)
+    make_writable(out)
+    done = 0
+    try:
+        for name in chosen:
+            path = _one(name, out, console)
+            done += 1
+            console.print(f"Written to {path}")
+    except KeyboardInterrupt:
+        left = " ".join(chosen[done:])
+        console.print(
+            f"Stopped: {done} of {len(chosen)} benchmarks are saved. Go on with: python -m lab bench {left} --out {out}"
+        )
+        return 130
+    return 0
+
+
+def _one(name: str, out: Path, console: Console) -> Path:
+    chosen = benchmark(name)
+    described = machine(chosen.peers)
+    console.print(f"{name}: {chosen.title} ({', '.join(f'{what} {value}' for what, value in described.items())})")
+    for peer in chosen.peers:
+        if not peer.present:
+            console.print(peer.absence)
+    results = chosen.measure(console)
+    try:
+        return write(out, name, {"machine": described, **results})
+    except OSError as error:
+        raise cannot_write(out, error) from None

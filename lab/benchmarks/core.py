@@ -1,10 +1,11 @@
-"""Speed of the core, beside PyTorch's samplers in the same run; and its memory, and its start.
+"""The core beside PyTorch's samplers: draws, updates, building, start-up and memory."""
 
-The shape is that of the largest data set of the paper: 145,751 points, ten components and the uniform one.
-"""
-
+import os
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,13 +13,82 @@ import numpy as np
 from rich.console import Console
 
 import varmix
-from varmix._core.validation import FloatArray
-from lab.benchmarks import core__processes as processes
+from lab.arrays import FloatArray
 from lab.benchmarks.peers import TORCH
-from lab.benchmarks.timing import Action
-from lab.benchmarks.timing import best_of
+from lab.benchmarks.timing import Action, best_of
 from varmix.components import Components
-from varmix._kernels.simplex import metric_step
+from varmix.simplex import RestrictedSimplex
+
+START = """
+import time
+start = time.perf_counter()
+import numpy as np, varmix
+imported = time.perf_counter()
+sampler = varmix.vrm(varmix.Groups([0, 1, 1]))
+sampler.update(sampler.draw(2), np.ones(2))
+print(imported - start, time.perf_counter() - imported)
+"""
+HUGE = """
+import re, sys, time
+import numpy as np, varmix
+peak = lambda: 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+n = int(sys.argv[1])
+labels = np.tile(np.arange(10, dtype=np.uint8), n // 10)
+varmix.vrm(varmix.Groups(labels[:100], replacement=False), rng=0).draw(100)
+before = peak()
+start = time.perf_counter()
+sampler = varmix.vrm(varmix.Groups(labels, replacement=False), rng=0)
+built = time.perf_counter() - start
+sampler.draw(100)
+grown = peak() - before
+best = 1.0
+for _ in range(20):
+    start = time.perf_counter()
+    for _ in range(200):
+        sampler.draw(100)
+    best = min(best, (time.perf_counter() - start) / 200)
+print(built, grown, best)
+"""
+
+
+def start_up(console: Console, starts: int) -> dict[str, float]:
+    """Import, and the first draw with and without compiled code on disk: one start compiles, the others do not."""
+    with tempfile.TemporaryDirectory() as cache:
+        runs = [_numbers(START, settings={"NUMBA_CACHE_DIR": cache}) for _ in range(max(starts, 2))]
+    imports, cached = (min(spent) for spent in zip(*runs[1:], strict=True))
+    console.print(
+        f"Import {imports:.2f} s (limit 1.5); first draw and update {runs[0][1]:.1f} s (compiling), "
+        f"{cached:.2f} s from the cache"
+    )
+    return {"import s": imports, "first draw, compiling s": runs[0][1], "first draw, cached s": cached}
+
+
+def huge_groups(console: Console, sizes: Iterable[int]) -> dict[str, float]:
+    """Memory of many points beyond the labels, and draws from them beside fewer."""
+    rows: dict[str, float] = {}
+    if sys.platform != "linux":
+        console.print("Memory of huge groups is measured on Linux only.")
+        return rows
+    for n in sizes:
+        try:
+            built, grown, draw = _numbers(HUGE, str(n))
+        except subprocess.CalledProcessError:
+            console.print(f"Groups without replacement, n = {n:.0e}: the process died, most often for want of memory.")
+            continue
+        console.print(
+            f"Groups without replacement, n = {n:.0e}: built in {built:.2f} s, {grown / 1e9:.2f} GB "
+            f"({grown / n:.1f} bytes a point, limit 1.5 GB at 1e8), draw of 100 in {1e6 * draw:.1f} us"
+        )
+        rows |= {f"GB at {n:.0e}": grown / 1e9, f"us for draw(100) at {n:.0e}": 1e6 * draw}
+    return rows
+
+
+def _numbers(code: str, *arguments: str, settings: Mapping[str, str] | None = None) -> list[float]:
+    """Run code in a process of its own; give the numbers it prints."""
+    command, environment = [sys.executable, "-c", code, *arguments], os.environ | dict(settings or {})
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return [float(word) for word in done.stdout.split()]
+
 
 K = 11
 SIZES = (1, 100, 250, 1000)
@@ -52,8 +122,8 @@ def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
         "building": building(console, scale),
         "metric step us": metric_steps(console, scale),
         "million rounds": long_run(console, scale.rounds),
-        "start-up": processes.start_up(console, scale.starts),
-        "huge groups": processes.huge_groups(console, scale.huge),
+        "start-up": start_up(console, scale.starts),
+        "huge groups": huge_groups(console, scale.huge),
     }
 
 
@@ -139,8 +209,8 @@ def metric_steps(console: Console, scale: Scale) -> dict[str, float]:
     for k in (2, 11, 20, 50, 100):
         rng = np.random.default_rng(k)
         A = rng.normal(size=(k, 4 * k))
-        w, M, x = np.full(k, 1 / k), A @ A.T + k * np.eye(k), np.empty(k)
-        step = partial(metric_step, w, 1e-3 * rng.normal(size=k), M, 0.001, x)
+        w, M = np.full(k, 1 / k), A @ A.T + k * np.eye(k)
+        step = partial(RestrictedSimplex(0.001).step, w, 1e-3 * rng.normal(size=k), M)
         times[f"k = {k}"] = 1e6 * best_of({"step": (step, scale.calls // 15)}, scale.repeats)["step"]
     console.print("Exact metric step: " + ", ".join(f"{name} {value:.1f} us" for name, value in times.items()))
     return times

@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from lab import datasets
-from varmix._core.validation import FloatArray
+from lab.arrays import FloatArray
 from lab.benchmarks.peers import SKLEARN
 from varmix.solvers import Linear
 

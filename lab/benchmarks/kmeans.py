@@ -17,7 +17,7 @@ from rich.console import Console
 
 import varmix
 from lab import datasets
-from varmix._core.validation import FloatArray
+from lab.arrays import FloatArray
 from lab.benchmarks.peers import CLUSTERING
 from lab.benchmarks.timing import Action
 from lab.datasets.components import whitened
@@ -83,10 +83,8 @@ def iteration(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]
     """
     from sklearn.cluster import MiniBatchKMeans
 
-    from varmix.estimators.clustering import Descent
-    from varmix.estimators.clustering import Seeding
-    from varmix.estimators.clustering import _samplers__cells as cells
-    from varmix.estimators.clustering import plus_plus
+    from varmix.estimators.clustering import Descent, Seeding, plus_plus
+    from varmix.estimators.clustering import _samplers as cells
 
     seeding: Seeding = plus_plus(X, scale.clusters, 0)
     steps = len(X) // scale.batch
@@ -200,7 +198,7 @@ def _told(peer: str, row: dict[str, float], asked: float | None) -> str:
 
 def sampler(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
     """Time the set-up of the sampler from a seeding, and count the bytes of a point that it and a whole fit need."""
-    from varmix.estimators.clustering import _samplers__cells as cells
+    from varmix.estimators.clustering import _samplers as cells
     from varmix.estimators.clustering import plus_plus
 
     seeding = plus_plus(X, scale.clusters, 0)
@@ -216,7 +214,7 @@ def sampler(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
 def _memory(X: FloatArray, scale: Scale) -> tuple[int, int]:
     """Give the bytes that a seeding and its sampler keep, and that a fit has at most, beyond X."""
     from varmix.estimators import MixtureKMeans
-    from varmix.estimators.clustering import _samplers__cells as cells
+    from varmix.estimators.clustering import _samplers as cells
     from varmix.estimators.clustering import plus_plus
 
     tracemalloc.start()

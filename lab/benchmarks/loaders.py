@@ -53,7 +53,7 @@ def overhead(console: Console, scale: Scale, kind: str, features: int, workers: 
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
-    from lab.benchmarks.torch_modules__items import ItemByItem
+    from lab.benchmarks.torch_modules import ItemByItem
     from varmix.torch import AdaptiveLoader
 
     torch.set_num_threads(1)
@@ -97,7 +97,7 @@ def _pass(loader: Any, use: Callable[[Any], None]) -> float:  # noqa: ANN401
 
 def huge(console: Console, n: int) -> dict[str, float]:
     """Build a loader over many items, and take batches of it."""
-    from lab.benchmarks.torch_modules__items import Numbers
+    from lab.benchmarks.torch_modules import Numbers
     from varmix.torch import AdaptiveLoader
 
     labels = (np.arange(n) % (K - 1)).astype(np.uint8)

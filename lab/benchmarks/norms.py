@@ -13,8 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from lab.benchmarks.peers import TORCH
-from lab.benchmarks.timing import Action
-from lab.benchmarks.timing import best_of
+from lab.benchmarks.timing import Action, best_of
 
 
 @dataclass(frozen=True)
@@ -44,9 +43,7 @@ def tasks(scale: Scale) -> dict[str, tuple[Any, Any, Any]]:
     """Give networks with a batch of inputs and targets."""
     import torch
 
-    from lab.benchmarks.torch_modules import Transformer
-    from lab.benchmarks.torch_modules import cnn
-    from lab.benchmarks.torch_modules import mlp
+    from lab.benchmarks.torch_modules import Transformer, cnn, mlp
 
     random, m = torch.Generator().manual_seed(0), scale.examples
     classes = torch.randint(10, (m,), generator=random)

@@ -11,14 +11,11 @@ import numpy as np
 from rich.console import Console
 
 import varmix
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
+from lab.arrays import AnyArray, FloatArray
 from lab.benchmarks.peers import CPPRB
-from lab.benchmarks.timing import Action
-from lab.benchmarks.timing import best_of
-from varmix.components._replay import SETTINGS
+from lab.benchmarks.timing import Action, best_of
+from varmix.components import PAPER_SETTINGS, Uniforms
 from varmix.rl import ReplayBuffer
-from varmix._core.rng import Uniforms
 
 M = 64
 OBSERVATIONS, ACTIONS = SimpleNamespace(shape=(4,), dtype=np.float32), SimpleNamespace(shape=(), dtype=np.int64)
@@ -51,7 +48,7 @@ def errors(count: int, seed: int = 0) -> FloatArray:
 
 def family(console: Console, scale: Scale) -> dict[str, float]:
     """A draw of 64 with the ratios of ten components, and telling 64 errors, through `Replay` itself."""
-    console.print(f"{len(SETTINGS)} settings and uniform, a draw of {M} with all ratios, then {M} errors told:")
+    console.print(f"{len(PAPER_SETTINGS)} settings and uniform, a draw of {M} with all ratios, then {M} errors told:")
     actions: dict[str, tuple[Action, int]] = {}
     for n in scale.items:
         actions[f"{n:,} items, family"] = _family(n), scale.calls
@@ -65,7 +62,7 @@ def family(console: Console, scale: Scale) -> dict[str, float]:
 
 def _family(n: int) -> Action:
     replay = _filled(n)
-    laws, uniforms, told = varmix.with_uniform(replay), Uniforms(1), _batches()
+    laws, uniforms, told = varmix.components.with_uniform(replay), Uniforms(1), _batches()
     lanes = np.sort(np.random.default_rng(2).integers(0, laws.k, M))
 
     def action() -> None:

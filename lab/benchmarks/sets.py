@@ -12,10 +12,9 @@ import numpy as np
 from rich.console import Console
 
 import varmix
-from varmix._core.validation import FloatArray
+from lab.arrays import FloatArray
 from lab.benchmarks.peers import DPPY
-from lab.benchmarks.timing import Action
-from lab.benchmarks.timing import best_of
+from lab.benchmarks.timing import Action, best_of
 from varmix.reweight import horvitz_thompson
 
 SIZE, D, RIDGES = 5, 10, (1.0, 10.0, 100.0)
@@ -83,7 +82,7 @@ def ours(scale: Scale) -> dict[str, tuple[Action, int]]:
     """Give the draws that are timed, and how many calls at a time."""
     actions: dict[str, tuple[Action, int]] = {}
     for n in (scale.few, scale.many):
-        family = varmix.with_uniform(varmix.KDpp(features(n), SIZE, RIDGES))
+        family = varmix.components.with_uniform(varmix.KDpp(features(n), SIZE, RIDGES))
         for name, w in MIXTURES.items():
             sampler = varmix.Sampler(family, varmix.Fixed(w), rng=0)
             actions[_title(n, name, 1)] = partial(sampler.draw, 1), scale.calls

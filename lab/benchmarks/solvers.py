@@ -14,14 +14,11 @@ import numpy as np
 from rich.console import Console
 
 import varmix
+from lab.arrays import FloatArray, IntArray
 from varmix import Sampler
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix.solvers import Linear
-from varmix.solvers import Trace
-from varmix.solvers import coordinate_descent
-from varmix.solvers import _variance_reduced__saga as saga
+from varmix.solvers import Linear, Trace, coordinate_descent
 from varmix.solvers import _sgd as sgd
+from varmix.solvers import _variance_reduced as saga
 from varmix.solvers import _variance_reduced as svrg
 
 SHARES = (0.7, 0.2, 0.08, 0.02)

@@ -1,10 +1,11 @@
-"""Networks of the usual kinds, small: what norms of gradients are measured, and tested, with."""
+"""Data sets and networks that benchmarks need; this module imports torch."""
 
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.data import Dataset, TensorDataset
 
 
 def mlp(features: int = 784, hidden: int = 256, classes: int = 10) -> nn.Module:
@@ -70,3 +71,20 @@ class Transformer(nn.Module):  # type: ignore[misc]
         for block in (self.blocks[0], *self.blocks):
             x = block(x)
         return self.logits(self.norm(x)).transpose(1, 2)
+
+
+class ItemByItem(TensorDataset):  # type: ignore[misc]
+    """Tensors whose items are taken one by one, by any loader."""
+
+
+class Numbers(Dataset[int]):  # type: ignore[misc]
+    """Item i of n is the number i."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> int:
+        return index

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
+from lab.arrays import AnyArray, FloatArray
 
 
 def whitened(X: AnyArray, count: int) -> FloatArray:

@@ -30,5 +30,5 @@ def optional(module: str, what_for: str) -> Any:  # noqa: ANN401
     except ImportError as error:
         package = module.partition(".")[0]
         raise DataUnavailable(
-            f"{package} is missing, which {what_for} needs. Install it with: {install('data')}"
+            f"{package} is missing, which {what_for} needs. Install it with: {install('lab')}"
         ) from error

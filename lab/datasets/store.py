@@ -10,17 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from varmix._core.validation import AnyArray
+from lab.arrays import AnyArray
 from lab.commands import program
-from lab.datasets.catalogue import names
-from lab.datasets.catalogue import spec
-from lab.datasets.needs import DataDamaged
-from lab.datasets.needs import DataUnavailable
-from lab.datasets.needs import optional
-from lab.datasets.npz import Arrays
-from lab.datasets.npz import digest
-from lab.datasets.npz import read
-from lab.datasets.npz import write
+from lab.datasets.catalogue import names, spec
+from lab.datasets.needs import DataDamaged, DataUnavailable, optional
+from lab.datasets.npz import Arrays, digest, read, write
 from lab.datasets.sources import INSTEAD
 
 VARIABLE = "VARMIX_DATA"

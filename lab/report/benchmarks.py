@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from lab.report.document import document
-from lab.report.markup import number
-from lab.report.markup import slug
-from lab.report.markup import text
+from lab.report.markup import number, slug, text
 
 Scalar = str | int | float | bool | None
 LONG = 30  # rows above which a table waits to be opened

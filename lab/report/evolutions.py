@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from math import isfinite
 
+from lab.report.markup import data, number, text
 from lab.reproduce.findings import Evolution
-from lab.report.markup import data
-from lab.report.markup import number
-from lab.report.markup import text
 
 LIMIT = 2000  # places a line keeps: more than it has pixels
 ROWS = 6  # of the table for those without JavaScript

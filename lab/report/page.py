@@ -1,20 +1,168 @@
-"""The pages of a run: the paper beside what was measured, then every experiment, then how it was run."""
+"""The report: one HTML page with claims, figures and the evolution of mixtures."""
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+from xml.etree import ElementTree
 
-from lab.reproduce.findings import BRACKETS
-from lab.reproduce.findings import Findings
-from lab.reproduce.findings import Picture
+from lab.commands import install
+from lab.files import atomic_write
 from lab.report import benchmarks as tables
-from lab.report import page__claims as claims
 from lab.report import evolutions
-from lab.report import page__figures as figures
 from lab.report.document import document
-from lab.report.markup import prose
-from lab.report.markup import text
-from varmix._core.checkpoint__files import replacing
+from lab.report.markup import prose, slug, text
+from lab.reproduce.findings import BRACKETS, Claim, Findings, Picture, Verdict
+
+# A shape for each verdict, so that none is told by its colour alone.
+ICONS: dict[Verdict, str] = {
+    "holds": '<path d="M2 6.5 5 9.5 10 3"/>',
+    "holds in part": '<circle cx="6" cy="6" r="4.2"/><path d="M6 1.8v8.4a4.2 4.2 0 0 1 0-8.4z" fill="currentColor"/>',
+    "does not hold": '<path d="M2.5 2.5l7 7m0-7l-7 7"/>',
+    "too few runs": '<path d="M2 6h.01M6 6h.01M10 6h.01" stroke-width="2.4"/>',
+    "measured": '<path d="M2 10V6M6 10V2M10 10V4.5"/>',
+}
+COUNTED: dict[Verdict, tuple[str, str]] = {
+    "holds": ("holds", "hold"),
+    "holds in part": ("holds in part", "hold in part"),
+    "does not hold": ("does not hold", "do not hold"),
+    "too few runs": ("has too few runs to tell", "have too few runs to tell"),
+    "measured": ("is a measurement without a claim", "are measurements without a claim"),
+}
+
+
+def claims_table(findings: Sequence[Findings]) -> str:
+    """Give the table, grouped by experiment; on a narrow screen its rows become cards."""
+    groups = "".join(_group(found) for found in findings if found.claims)
+    if not groups:
+        return '<p class="aside">No experiment of this run examined a claim.</p>'
+    # The roles repeat what the elements are: browsers forget it when the rows are laid out as cards.
+    return (
+        '<table class="claims" role="table"><thead role="rowgroup"><tr role="row">'
+        '<th scope="col" role="columnheader">The paper says</th><th scope="col" role="columnheader">We measured</th>'
+        f'<th scope="col" role="columnheader">Verdict</th></tr></thead>{groups}</table>'
+    )
+
+
+def claims_summary(findings: Sequence[Findings]) -> str:
+    """Count the verdicts in one sentence.
+
+    Examples
+    --------
+    >>> row = Claim("a", "b", "holds", "c")
+    >>> summary([Findings("x", "X", [row, row, Claim("a", "b", "too few runs", "c")])])
+    "Of the table's 3 rows, 2 hold and 1 has too few runs to tell."
+    """
+    verdicts = Counter(claim.verdict for found in findings for claim in found.claims)
+    parts = [f"{verdicts[v]} {COUNTED[v][verdicts[v] > 1]}" for v in get_args(Verdict) if verdicts[v]]
+    if not parts:
+        return ""
+    counted = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
+    total = verdicts.total()
+    return f"Of the table's {total} rows, {counted}." if total > 1 else f"The table's one row {counted[2:]}."
+
+
+def anchor(found: Findings) -> str:
+    """Give the id of an experiment's section, which no other id on the page can be."""
+    return f"experiment-{slug(found.experiment)}"
+
+
+def badge(verdict: Verdict) -> str:
+    """Give the verdict in words, with its sign before it."""
+    return (
+        f'<span class="badge {slug(verdict)}"><svg viewBox="0 0 12 12" aria-hidden="true">{ICONS[verdict]}</svg>'
+        f"{text(verdict)}</span>"
+    )
+
+
+def _group(found: Findings) -> str:
+    return (
+        '<tbody role="rowgroup"><tr class="group" role="row"><th colspan="3" scope="rowgroup" role="rowheader">'
+        f'<a href="#{anchor(found)}">{text(found.title)}</a></th></tr>'
+        f"{''.join(map(_row, found.claims))}</tbody>"
+    )
+
+
+def _row(claim: Claim) -> str:
+    beyond = '<span class="beyond">beyond the paper</span>' if claim.beyond else ""
+    return (
+        f'<tr role="row"><td role="cell" data-label="{"We ask" if claim.beyond else "The paper says"}">'
+        f"<div>{beyond}{prose(claim.paper)}</div></td>"
+        f'<td role="cell" data-label="We measured"><div>{prose(claim.measured)}'
+        f'<span class="settings">{prose(claim.settings)}</span></div></td>'
+        f'<td role="cell" data-label="Verdict"><div>{badge(claim.verdict)}</div></td></tr>'
+    )
+
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LEAST = 0.85  # pixels of the page to a unit of a figure
+REFERENCE = re.compile(r"url\(#([^)]+)\)")
+
+
+def embed(picture: Picture, prefix: str) -> str:
+    """Draw a picture and give its SVG, described for those who cannot see it, all ids starting with `prefix`."""
+    root = ElementTree.fromstring(svg(_drawn(picture)))
+    _forget_namespaces(root)
+    _strip(root)
+    _rename(root, prefix)
+    root.set("role", "img")
+    # On a phone it scrolls in its frame rather than getting smaller than this: its letters have nine of these units.
+    root.set("style", f"--least: {LEAST * float(root.get('viewBox', '0 0 500 0').split()[2]):.0f}px")
+    root.set("aria-label", picture.description)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _drawn(picture: Picture) -> "Figure":
+    try:
+        from lab.plots import render
+    except ImportError:
+        raise ImportError(f"The report's figures need matplotlib: {install('lab')}.") from None
+    return render(picture)
+
+
+def svg(figure: "Figure") -> str:
+    """Draw a figure as SVG, letters as outlines: formulas come out as they were set, whatever fonts the reader has."""
+    from matplotlib import rc_context
+
+    written = BytesIO()
+    # A fixed salt and no date: the same findings give the same page, byte for byte.
+    with rc_context({"svg.fonttype": "path", "svg.hashsalt": "varmix"}):
+        figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return written.getvalue().decode()
+
+
+def _forget_namespaces(root: ElementTree.Element) -> None:
+    # HTML knows SVG without declarations, which are also the only addresses in the file.
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        for name in [name for name in element.attrib if name.startswith("{")]:
+            element.set(name.rpartition("}")[2], element.attrib.pop(name))
+
+
+def _strip(root: ElementTree.Element) -> None:
+    # matplotlib's style sheet says `*`, which on a page means every element of it; page.css says the same for figures.
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in ("style", "metadata"):
+                parent.remove(child)
+    root.attrib.pop("version", None)
+
+
+def _rename(root: ElementTree.Element, prefix: str) -> None:
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            if name == "id":
+                element.set(name, prefix + value)
+            elif name == "href" and value.startswith("#"):
+                element.set(name, f"#{prefix}{value[1:]}")
+            else:
+                element.set(name, REFERENCE.sub(rf"url(#{prefix}\1)", value))
+
 
 PAPER = "Online Variance Reduction with Mixtures"
 
@@ -39,7 +187,7 @@ def write(
     skipped
         A line for each experiment that could not run, with the command that would let it.
     benchmarks
-        Title to nested results, as in `benchmarks/results`; written to `benchmarks.html` and linked.
+        Title to nested results, as in `lab/results`; written to `benchmarks.html` and linked.
     """
     # Everything is drawn before anything is written, so that an error leaves the last report as it was.
     first = index(findings, facts, skipped, linked=benchmarks is not None)
@@ -53,22 +201,22 @@ def write(
 
 def index(findings: Sequence[Findings], facts: Mapping[str, str], skipped: Sequence[str], linked: bool = False) -> str:
     """Give the first page; `linked` says whether there is a page of benchmarks to point to."""
-    if len({claims.anchor(found) for found in findings}) < len(findings):
+    if len({anchor(found) for found in findings}) < len(findings):
         names = [found.experiment for found in findings]
         raise ValueError(f"Findings must be of different experiments, got {names}. Merge those of the same name.")
     numbers = count(1)
     sections = "".join(_section(found, numbers) for found in findings)
     contents = {"#claims": "The paper and this run"}
-    contents |= {f"#{claims.anchor(found)}": found.title for found in findings}
+    contents |= {f"#{anchor(found)}": found.title for found in findings}
     contents |= {"#not-run": "Not run"} if skipped else {}
     contents |= {"#facts": "How it was run"}
     contents |= {"benchmarks.html": "Benchmarks"} if linked else {}
     lead = f"What <cite>{PAPER}</cite> (ICML 2019) says, beside what came out when varmix ran it. "
     body = (
-        f'<section id="claims" aria-label="The paper and this run">{claims.table(findings)}</section>'
+        f'<section id="claims" aria-label="The paper and this run">{claims_table(findings)}</section>'
         f"{sections}{_not_run(skipped)}{_facts(facts)}"
     )
-    lead += f"{claims.summary(findings)} {BRACKETS}" if any(found.claims for found in findings) else ""
+    lead += f"{claims_summary(findings)} {BRACKETS}" if any(found.claims for found in findings) else ""
     return document("The paper, run again", lead, contents, body, scripts=("plot.js",))
 
 
@@ -76,11 +224,11 @@ def _section(found: Findings, numbers: Iterator[int]) -> str:
     parts = [_figure(picture, f"figure-{next(numbers)}") for picture in found.pictures]
     parts += [evolutions.embed(evolution, f"plot-{next(numbers)}") for evolution in found.evolutions]
     parts += [f'<p class="note">{prose(note)}</p>' for note in found.notes]
-    return f'<section id="{claims.anchor(found)}"><h2>{text(found.title)}</h2>{"".join(parts)}</section>'
+    return f'<section id="{anchor(found)}"><h2>{text(found.title)}</h2>{"".join(parts)}</section>'
 
 
 def _figure(picture: Picture, name: str) -> str:
-    drawn = figures.embed(picture, f"{name}-")
+    drawn = embed(picture, f"{name}-")
     return (
         f'<figure id="{name}"><div class="card" tabindex="0" role="region" aria-label="Figure">{drawn}</div>'
         f"<figcaption>{prose(picture.caption)}</figcaption></figure>"
@@ -100,6 +248,6 @@ def _facts(facts: Mapping[str, str]) -> str:
 
 
 def _replace(path: Path, page: str) -> Path:
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(page.encode())
     return path

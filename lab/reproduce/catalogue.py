@@ -5,10 +5,9 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from lab import datasets
-from lab.commands import install
-from lab.commands import program
-from lab.reproduce.experiment import Experiment
+from lab.commands import install, program
 from lab.refusal import unknown
+from lab.reproduce.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ ENTRIES = {
         "sklearn",
         ("california_housing", "adult", "kdd_bio", "chest_accel", "covtype_2v4", "kegg_undirected", "w8a"),
     ),
-    "mnist": Entry(
+    "networks": Entry(
         "Beyond the paper: neural networks on MNIST and other data, against reshuffling",
         ("torch", "sklearn"),
         "torch,sklearn",

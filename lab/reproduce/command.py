@@ -1,42 +1,107 @@
-"""Reproduce: from a list of experiments to a report.
-
-- out/records/     one file per finished run, and one table per experiment
-- out/figures/     every figure as PNG and SVG
-- out/report/      index.html, which holds all of it
-- out/summary.md   its table as Markdown
-- out/errors/      how runs failed, if any did
-- out/previous-N/  the runs of earlier calls that were started over
-"""
+"""Reproduce: plan, run, resume, judge and report experiments."""
 
 import os
 import platform
+import shutil
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
+from lab import plots, report
 from lab.benchmarks import command as benchmarks
-from lab import plots
-from lab import report
+from lab.files import atomic_write
+from lab.refusal import Refusal, make_writable
 from lab.reproduce import terminal
-from lab.reproduce.catalogue import entry
-from lab.reproduce.catalogue import experiment
-from lab.reproduce.catalogue import names
-from lab.reproduce.findings import Findings
-from lab.reproduce.command__folder import locked
-from lab.reproduce.command__folder import prepare
-from lab.reproduce.command__folder import set_aside
+from lab.reproduce.catalogue import entry, experiment, names
+from lab.reproduce.findings import Claim, Findings
 from lab.reproduce.records import Record
 from lab.reproduce.request import Request
-from lab.reproduce.runner import Failure
-from lab.reproduce.runner import WorkerError
-from lab.reproduce.runner import versions
-from lab.reproduce.command__summary import markdown
+from lab.reproduce.runner import Failure, WorkerError, versions
 from lab.reproduce.work import Work
-from varmix._core.checkpoint__files import replacing
-from lab.refusal import Refusal
+
+try:
+    import fcntl
+except ImportError:  # not on this system: two commands in one folder are then the user's own look-out
+    fcntl = None  # type: ignore[assignment]
+
+LEAST_SPACE = 200e6  # bytes on the disk, far above what a full run writes
+PARTS = ("records", "figures", "report")
+
+
+def prepare(out: Path) -> None:
+    """Make the folder and its parts, and see that they can be written to, before there is anything to lose."""
+    for folder in (out, *(out / part for part in PARTS)):
+        make_writable(folder)
+    free = shutil.disk_usage(out).free
+    if free < LEAST_SPACE:
+        raise Refusal(
+            f"Too little space on the disk of {out}: {free / 1e6:.0f} MB free, {LEAST_SPACE / 1e6:.0f} MB needed. "
+            f"Free some, or choose another folder with --out."
+        )
+
+
+@contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Keep other commands out of the folder; the system frees it when the process ends, however it ends."""
+    with (out / ".lock").open("w") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Refusal(
+                    f"Another command is writing to {out}. Wait until it is done, or choose another folder with --out."
+                ) from None
+        yield
+
+
+def set_aside(out: Path, chosen: Sequence[str]) -> Path | None:
+    """Move the runs of earlier calls to a folder of their own, and give it; nothing is ever deleted."""
+    old = [out / "records" / name for name in chosen if any((out / "records" / name).glob("*.json"))]
+    if not old:
+        return None
+    number = 1
+    while (kept := out / f"previous-{number}").exists():
+        number += 1
+    kept.mkdir()
+    for folder in old:
+        folder.replace(kept / folder.name)
+    return kept
+
+
+def markdown(found: Sequence[Findings], facts: Mapping[str, str]) -> str:
+    """Give the claims of all experiments, one table each, and how they were measured.
+
+    Examples
+    --------
+    >>> claim = Claim("It works.", "It does, 2 [1, 3] times.", "holds", "40 seeds")
+    >>> print(markdown([Findings("demo", "A demonstration", [claim])], {"command": "python -m lab reproduce demo"}))
+    ## A demonstration
+    <BLANKLINE>
+    | the paper says | we measured | verdict |
+    |---|---|---|
+    | It works. | It does, 2 [1, 3] times. (40 seeds) | holds |
+    <BLANKLINE>
+    Made with: command python -m lab reproduce demo
+    <BLANKLINE>
+    """
+    parts = [_section(findings) for findings in found]
+    made = ", ".join(f"{name} {value}" for name, value in facts.items())
+    return "".join(f"{part}\n" for part in parts) + f"Made with: {made}\n"
+
+
+def _section(findings: Findings) -> str:
+    rows = "".join(_row(claim) for claim in findings.claims)
+    return f"## {findings.title}\n\n| the paper says | we measured | verdict |\n|---|---|---|\n{rows}"
+
+
+def _row(claim: Claim) -> str:
+    said = f"*Beyond the paper:* {claim.paper}" if claim.beyond else claim.paper
+    cells = (said, f"{claim.measured} ({claim.settings})", claim.verdict)
+    return "| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in cells) + " |\n"
 
 
 def reproduce(request: Request, console: Console) -> int:
@@ -138,6 +203,6 @@ def _publish(
     for findings in found:
         for picture in findings.pictures:
             plots.save(plots.render(picture), out / "figures", picture.name)
-    with replacing(out / "summary.md") as file:
+    with atomic_write(out / "summary.md") as file:
         file.write(markdown(found, facts).encode())
     return report.write(out, found, facts, lacking, measured or None)

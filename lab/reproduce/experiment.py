@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from lab.reproduce.findings import Findings
-from lab.reproduce.records import Config
-from lab.reproduce.records import Record
-from lab.reproduce.records import Result
+from lab.reproduce.records import Config, Record, Result
 
 Mode: TypeAlias = Literal["quick", "full"]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What the command `varmix reproduce` needs to know about an experiment.
+    """What the command `python -m lab reproduce` needs to know about an experiment.
 
     Attributes
     ----------

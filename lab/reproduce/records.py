@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from varmix._core.checkpoint__files import replacing
+from lab.files import atomic_write
 
 Config: TypeAlias = Mapping[str, Any]
 Result: TypeAlias = Mapping[str, Any]
@@ -71,7 +71,7 @@ class Records:
         """Write the text of a record aside and rename it."""
         path = self.path(experiment, config)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(f"{text}\n".encode())
         return path
 
@@ -85,7 +85,7 @@ class Records:
         path = self.folder / f"{experiment}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         rows = [_canonical(asdict(record)) + "\n" for record in records]
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write("".join(rows).encode())
         return path
 

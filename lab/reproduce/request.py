@@ -15,7 +15,7 @@ class Request:
     Examples
     --------
     >>> Request(("blobs",), "quick", 2, Path("my results"), False).command()
-    "varmix reproduce blobs --quick --jobs 2 --out 'my results'"
+    "python -m lab reproduce blobs --quick --jobs 2 --out 'my results'"
     """
 
     experiments: tuple[str, ...]
@@ -24,7 +24,7 @@ class Request:
     out: Path
     resume: bool
 
-    def command(self, program: str = "varmix") -> str:
+    def command(self, program: str = "python -m lab") -> str:
         """Give the command that was called, fit to be pasted."""
         parts = [program, "reproduce", *self.experiments, f"--{self.mode}", "--jobs", str(self.jobs)]
         return shlex.join([*parts, "--out", str(self.out)])

@@ -23,9 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from lab.reproduce.catalogue import experiment
-from lab.reproduce.records import Config
-from lab.reproduce.records import Record
-from lab.reproduce.records import Records
+from lab.reproduce.records import Config, Record, Records
 
 # One thread a worker: runs are the unit of parallel work, and times must mean something.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")

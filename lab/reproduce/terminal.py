@@ -7,9 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lab.reproduce.findings import BRACKETS
-from lab.reproduce.findings import Claim
-from lab.reproduce.findings import Findings
+from lab.reproduce.findings import BRACKETS, Claim, Findings
 from lab.reproduce.request import Request
 from lab.reproduce.runner import Failure
 

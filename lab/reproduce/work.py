@@ -4,17 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from lab.reproduce.catalogue import entry
-from lab.reproduce.catalogue import experiment
-from lab.reproduce.catalogue import names
-from lab.reproduce.records import Config
-from lab.reproduce.records import Record
-from lab.reproduce.records import Records
+from lab.reproduce.catalogue import entry, experiment, names
+from lab.reproduce.records import Config, Record, Records
 from lab.reproduce.request import Request
-from lab.reproduce.runner import Failure
-from lab.reproduce.runner import Job
-from lab.reproduce.runner import perform
-from lab.reproduce.runner import versions
+from lab.reproduce.runner import Failure, Job, perform, versions
 from lab.reproduce.terminal import say
 
 

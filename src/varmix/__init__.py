@@ -14,26 +14,22 @@ in data; it needs scikit-learn, which is imported when it is first used.
 from typing import TYPE_CHECKING
 
 from varmix import allocate, hindsight, literature, reweight, theory
-from varmix._core.checkpoint import load
-from varmix._core.checkpoint import save
-from varmix.components import Cumulative, Dense, Distances, Groups, KDpp, Replay, Stack, Uniform, with_uniform
+from varmix._core.checkpoint import load, save
 from varmix._core.draw import Draw
 from varmix._core.evidence import Evidence
+from varmix._core.spaces import Points, Subsets
+from varmix._core.state import CheckpointError
+from varmix._presets import importance, uniform, vrm
+from varmix._sampler import Sampler
+from varmix._version import __version__ as __version__
+from varmix.components import Cumulative, Dense, Distances, Groups, KDpp, Replay, Stack, Uniform, with_uniform
 from varmix.learners import OGD, ONS, BarrierNewton, Cautious, Fixed, Leader, Neyman
 from varmix.literature import vrb
 from varmix.meter import GainMeter
-from varmix._presets import importance
-from varmix._presets import uniform
-from varmix._presets import vrm
-from varmix._sampler import Sampler
 from varmix.simplex import RestrictedSimplex
-from varmix._core.spaces import Points
-from varmix._core.spaces import Subsets
-from varmix._core.state import CheckpointError
-from varmix._version import __version__
 
 if TYPE_CHECKING:
-    from varmix.estimators._auto_groups import auto
+    from varmix.estimators._auto_groups import auto as auto
 
 __all__ = [
     "OGD",

@@ -1,41 +1,146 @@
-"""Inspect: what a checkpoint holds, for the terminal."""
+"""The command `varmix`: look into a checkpoint, or compile kernels ahead of time.
 
-from collections.abc import Iterator, Mapping, Sequence
+    varmix --version
+    varmix inspect sampler.varmix
+    varmix warmup core torch
+
+`python -m varmix` is the same.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from varmix._core.checkpoint import read
-from lab.refusal import DamagedFile
-from lab.refusal import Refusal
-from varmix._core.state import CheckpointError
-from varmix._core.state import loading
-from varmix._core.state import printable
-from varmix._core.state import read_array
-from varmix._core.state import read_count
+from varmix._core.state import CheckpointError, loading, printable, read_array, read_count
+from varmix._version import __version__
 
-WIDTH = 40  # of the longest bar
-LINES, WIDEST = 500, 400  # printed at most, and characters in each
+BAR_WIDTH = 40  # of the longest bar
+MAX_LINES, MAX_LINE_WIDTH = 500, 400  # printed of a checkpoint that may come from anybody
+WRONG_CALL, FAILED = 2, 1  # exit codes
 
 
-def show(path: Path, console: Console) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code: 2 for a wrong call, 1 for a file or an extra that cannot be used."""
+    parser = argparse.ArgumentParser(prog="varmix", description="Stochastic optimisation with less variance.")
+    parser.add_argument("--version", action="version", version=f"varmix {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    inspect = commands.add_parser("inspect", help="show what a saved sampler holds")
+    inspect.add_argument("checkpoint", type=Path, help="a file written by varmix.save")
+    warmup = commands.add_parser("warmup", help="compile kernels now, so that the first call does not wait")
+    warmup.add_argument("areas", nargs="*", choices=[*AREAS, "all"], default="core", metavar="AREA", help=AREA_HELP)
+    options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show bars prints a question mark instead
+    if options.command == "inspect":
+        return show(options.checkpoint)
+    if options.command == "warmup":
+        areas = [options.areas] if isinstance(options.areas, str) else options.areas
+        return warm_up(list(AREAS) if "all" in areas else areas)
+    parser.print_help()
+    return WRONG_CALL
+
+
+def warm_up(areas: Sequence[str]) -> int:
+    """Use each area once on a few points; what gets compiled is kept in Numba's cache on disk."""
+    for area in dict.fromkeys(areas):
+        start = time.perf_counter()
+        try:
+            AREAS[area]()
+        except ModuleNotFoundError as error:
+            print(f"varmix: {error}", file=sys.stderr)
+            return FAILED
+        print(f"{area}: compiled in {time.perf_counter() - start:.1f} s")
+    return 0
+
+
+def _use(sampler: Any) -> None:  # noqa: ANN401
+    for batch in (1, 8):
+        draw = sampler.draw(batch)
+        sampler.update(draw, np.ones(batch))
+
+
+def _warm_core() -> None:
+    import varmix
+
+    n, labels = 60, np.arange(60) % 3
+    points = np.random.default_rng(0).normal(size=(n, 4))
+    _use(varmix.vrm(varmix.Groups(labels), rng=0))
+    for learner in (None, varmix.learners.BarrierNewton()):
+        family = varmix.Groups(labels, replacement=False)
+        _use(varmix.vrm(family, learner=learner and varmix.learners.Cautious(learner), rng=0))
+    _use(varmix.vrm(varmix.Dense(np.full((n, 2), 1 / n)), rng=0))
+    _use(varmix.vrm(varmix.Distances(points, points[:2]), rng=0))
+    _use(varmix.vrm(varmix.KDpp(points, 3, [0.1, 1.0]), rng=0))
+    _use(varmix.uniform(n, rng=0))
+
+
+def _warm_sklearn() -> None:
+    from varmix.estimators import MixtureKMeans, MixtureSGDClassifier, MixtureSGDRegressor
+
+    X = np.random.default_rng(0).standard_t(3, size=(300, 4))
+    MixtureSGDClassifier(max_iter=2, random_state=0).fit(X, X[:, 0] > 0)
+    MixtureSGDRegressor(max_iter=2, random_state=0).fit(X, X[:, 0])
+    MixtureKMeans(n_clusters=3, max_iter=2, batch_size=32, random_state=0).fit(X)
+
+
+def _warm_torch() -> None:
+    from varmix.torch import AdaptiveLoader
+
+    loader = AdaptiveLoader(list(range(60)), np.arange(60) % 3, batch_size=8, rng=0)
+    for batch, draw in loader:
+        loader.update(draw, np.ones(len(batch)))
+
+
+def _warm_rl() -> None:
+    from types import SimpleNamespace
+
+    from varmix.rl import ReplayBuffer
+
+    observation, action = SimpleNamespace(shape=(2,), dtype=np.float32), SimpleNamespace(shape=(), dtype=np.int64)
+    for n_steps in (1, 2):
+        buffer = ReplayBuffer(64, observation, action, n_steps=n_steps, rng=0)
+        for _ in range(16):
+            buffer.add(np.zeros(2, np.float32), 0, 1.0, np.zeros(2, np.float32), terminated=False)
+        _, draw = buffer.sample(8)
+        buffer.update(draw, np.ones(8))
+
+
+AREAS: dict[str, Callable[[], None]] = {
+    "core": _warm_core,
+    "sklearn": _warm_sklearn,
+    "torch": _warm_torch,
+    "rl": _warm_rl,
+}
+AREA_HELP = "core (the default), sklearn, torch, rl or all"
+
+
+def show(path: Path) -> int:
     """Print the parts of a saved sampler, or of the one in a replay buffer, and its mixture as bars."""
     name = printable(path)
     try:
         state = read(path)
         with loading(f"the file {name}"):
-            shown = list(islice(lines(state), LINES + 1))
+            shown = list(islice(lines(state), MAX_LINES + 1))
     except FileNotFoundError:
-        raise Refusal(f"There is no file {name}. Give a checkpoint written by varmix.save.") from None
+        print(f"varmix: There is no file {name}. Pass a checkpoint written by varmix.save.", file=sys.stderr)
+        return WRONG_CALL
     except (OSError, ValueError) as error:
-        raise DamagedFile(f"{name} is not a checkpoint that can be read: {printable(error, longest=500)}") from None
-    for line in shown[:LINES]:
-        console.print(printable(line, longest=WIDEST), highlight=False, markup=False, soft_wrap=True)
-    if len(shown) > LINES:
-        console.print("  ... and more", highlight=False, markup=False)
+        reason = printable(error, longest=500)
+        print(f"varmix: {name} is not a checkpoint that can be read: {reason}", file=sys.stderr)
+        return FAILED
+    for line in shown[:MAX_LINES]:
+        print(printable(line, longest=MAX_LINE_WIDTH))
+    if len(shown) > MAX_LINES:
+        print("  ... and more")
+    return 0
 
 
 def lines(state: Mapping[str, Any]) -> Iterator[str]:
@@ -68,7 +173,7 @@ def _sampler(state: Mapping[str, Any]) -> Iterator[str]:
     names = _names(state["components"])
     if len(names) >= len(mixture):
         raise CheckpointError(f"There are {len(names)} settings for {len(mixture)} components: they are damaged.")
-    yield from bars(mixture[-LINES:], names if len(mixture) <= LINES else ())
+    yield from bars(mixture[-MAX_LINES:], names if len(mixture) <= MAX_LINES else ())
 
 
 def _entries(state: Mapping[str, Any], place: str = "") -> dict[str, str]:
@@ -76,7 +181,7 @@ def _entries(state: Mapping[str, Any], place: str = "") -> dict[str, str]:
     for name, value in state.items():
         if isinstance(value, Mapping):
             found |= _entries(value, f"{place}{name}.")
-            if len(found) > LINES:
+            if len(found) > MAX_LINES:
                 break
         elif isinstance(value, np.ndarray):
             found[f"{place}{name}"] = f"{value.dtype} {value.shape}"
@@ -103,7 +208,7 @@ def bars(mixture: np.ndarray[Any, np.dtype[np.float64]], names: Sequence[str] = 
     numbered = [f"component {j}" for j in range(len(names), len(mixture) - 1)]
     names = [*names, *numbered, "anchor"]
     longest = max(map(len, names))
-    scale = WIDTH / mixture.max()
+    scale = BAR_WIDTH / mixture.max()
     return [
         f"  {name:<{longest}}   {w:.3f}  {'█' * round(scale * w)}"
         for name, w in zip(names, mixture.tolist(), strict=True)
@@ -127,3 +232,7 @@ def _families(state: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, 
         return
     for index, family in state["families"].items():
         yield from _families(family, f"{place}.{index}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -5,17 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from varmix._core.spaces import Points, Space, Subsets
+from varmix._core.validation import as_count, as_fraction, as_vector
+from varmix._sampler import Sampler
 from varmix.allocate import Allocation, Shuffled, carried, stratified
-from varmix._core.validation import as_count
-from varmix._core.validation import as_fraction
-from varmix._core.validation import as_vector
 from varmix.components import Components, Dense, Groups, Stack, Uniform, with_uniform
 from varmix.learners import BarrierNewton, Cautious, Fixed, Learner
 from varmix.reweight import Reweight, exact
-from varmix._sampler import Sampler
-from varmix._core.spaces import Points
-from varmix._core.spaces import Space
-from varmix._core.spaces import Subsets
 
 LEAST_SCORE = 1e-30  # of the mean: what single precision holds without losing digits
 

@@ -1,45 +1,82 @@
 """Sampler: draw, get feedback, adapt."""
 
+from dataclasses import fields, is_dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix.allocate import Allocation, assign_batches, stratified
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import as_count
-from varmix._core.validation import same
-from varmix.components._base import Components
-from varmix.components._base import Disjoint
-from varmix.components._base import Shortcut
-from varmix._core.draw import Draw
-from varmix._core.draw import Rows
-from varmix._core.draw import seal
+from varmix._core.draw import Draw, Ledger, Rows, seal
 from varmix._core.evidence import Evidence
-from varmix._kernels.cost import weigh
-from varmix._kernels.cost import weigh_groups
-from varmix.learners._base import Learner
-from varmix.learners._base import load_state
-from varmix.learners._base import save_state
-from varmix.learners._cautious import Cautious
-from varmix._sampler__parts import as_inclusive
-from varmix._sampler__parts import check_anchor
-from varmix._sampler__parts import check_part
-from varmix._sampler__parts import check_parts
-from varmix._sampler__parts import described
-from varmix._core.draw__receipts import Ledger
-from varmix.reweight import Exact, HorvitzThompson, Reweight, exact
-from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError
-from varmix._core.state import check_format
-from varmix._core.state import format_stamp
-from varmix._core.state import loading
-from varmix._core.state import printable
-from varmix._core.state import require
-from varmix._core.state import restored
 from varmix._core.rng import Uniforms
+from varmix._core.spaces import Points, Subsets
+from varmix._core.state import CheckpointError, check_format, format_stamp, loading, printable, require, restored
+from varmix._core.validation import FloatArray, IntArray, State, as_count, same
+from varmix._kernels.cost import weigh, weigh_groups
+from varmix.allocate import Allocation, assign_batches, stratified
+from varmix.components._base import Components, Disjoint, Inclusive, Shortcut
+from varmix.learners._base import Learner, load_state, save_state
+from varmix.learners._cautious import Cautious
+from varmix.reweight import Exact, HorvitzThompson, Reweight, exact
+
+
+def described(part: object) -> State:
+    """Give the class of a part and, for a dataclass, its settings, as a checkpoint gives them back."""
+    settings = {}
+    if is_dataclass(part):
+        settings = {field.name: _plain(getattr(part, field.name)) for field in fields(part)}
+    return {"class": type(part).__name__, **settings}
+
+
+def _plain(value: object) -> object:
+    if hasattr(value, "step") and not isinstance(value, type):  # a learner inside another
+        return described(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return [_plain(entry) for entry in value] if isinstance(value, (tuple, list)) else value
+
+
+def check_parts(components: object, learner: object, allocate: object) -> None:
+    """Refuse what is not a part at all, or the class of one; the parts check themselves."""
+    check_part("components", components, "draw", "a family such as varmix.Groups(labels)")
+    check_part("learner", learner, "step", "a learner such as varmix.BarrierNewton()")
+    check_part("allocate", allocate, "assign", "an allocation such as varmix.allocate.stratified")
+
+
+def check_part(name: str, part: object, method: str, example: str) -> None:
+    """Refuse what lacks the method that makes it a part, and classes of parts."""
+    if isinstance(part, type) or not hasattr(part, method):
+        raise TypeError(f"{name} must be {example}, got {part!r}.")
+
+
+def check_anchor(components: Components, learner: object) -> None:
+    """Look at a few atoms: where the last component is not the target, gamma would bound nothing.
+
+    A family that added it itself says so.
+    """
+    if hasattr(learner, "gamma") and not getattr(components, "has_anchor", False):
+        space = components.space
+        size = space.size if isinstance(space, Subsets) else 1
+        some = np.unique(np.linspace(0, space.n - size, 16).astype(np.int64))
+        some = some[:, None] + np.arange(size) if isinstance(space, Subsets) else some + space.first
+        if space.n == 0 or np.abs(components.ratios(some)[:, -1] - 1.0).max() > 1e-6:
+            raise ValueError(
+                f"The last component of {components!r} must be the uniform law (or the target), which keeps every "
+                f"atom drawable. Use varmix.vrm, or varmix.with_uniform(components)."
+            )
+
+
+def as_inclusive(components: Components) -> Inclusive:
+    """Refuse to weight points one by one where the sets, or how often they hold a point, are not known."""
+    if not (isinstance(components.space, Subsets) and isinstance(components, Inclusive)):
+        raise TypeError(
+            f"Horvitz-Thompson weights need sets, and how often they hold a point; {components!r} over "
+            f"{components.space} has no inclusion probabilities. Use varmix.KDpp, or reweight by varmix.reweight.exact."
+        )
+    components.inclusion(np.zeros(1, dtype=np.int64))  # a stack asks every family
+    return components
 
 
 class Sampler:

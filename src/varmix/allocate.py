@@ -13,12 +13,10 @@ from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import as_count
-from varmix._kernels import allocate as kernels
-from varmix._core.state import CheckpointError
 from varmix._core.rng import Uniforms
+from varmix._core.state import CheckpointError
+from varmix._core.validation import FloatArray, IntArray, as_count
+from varmix._kernels import allocate as kernels
 
 
 class Allocation(Protocol):

@@ -5,12 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import as_floats
-from varmix._core.validation import as_fraction
-from varmix._core.validation import as_positive
-from varmix._core.validation import first
 from varmix._core.evidence import Evidence
+from varmix._core.validation import FloatArray, as_floats, as_fraction, as_positive, first
 from varmix._kernels.simplex import metric_step
 
 

@@ -6,15 +6,12 @@ Static importance sampling is `varmix.importance`.  `docs/samplers.md` compares 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import as_count
-from varmix._core.validation import as_fraction
-from varmix._core.validation import as_positive
-from varmix._core.validation import as_vector
+from varmix._core.spaces import Points
+from varmix._core.validation import as_count, as_fraction, as_positive, as_vector
+from varmix._sampler import Sampler
 from varmix.components import Cumulative, Exponential, Groups, MirrorDescent, Ranks, with_uniform
 from varmix.learners import Fixed
 from varmix.reweight import unweighted
-from varmix._sampler import Sampler
-from varmix._core.spaces import Points
 
 
 def vrb(

@@ -6,22 +6,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import State
-from varmix._core.validation import as_count
-from varmix._core.validation import as_floats
 from varmix._core.draw import Draw
 from varmix._core.evidence import Evidence
-from varmix._kernels.cost import moments
-from varmix._kernels.cost import tally
-from varmix.learners._cautious import DOUBT
-from varmix.learners._cautious import KEEP
-from varmix._core.state import CheckpointError
-from varmix._core.state import loading
-from varmix._core.state import read_array
-from varmix._core.state import read_count
-from varmix._core.state import read_number
-from varmix._core.state import require
+from varmix._core.state import CheckpointError, loading, read_array, read_count, read_number, require
+from varmix._core.validation import FloatArray, State, as_count, as_floats
+from varmix._kernels.cost import moments, tally
+from varmix.learners._cautious import DOUBT, KEEP
 
 CONFIDENT = 1.959963984540054  # standard deviations on either side of a 95 % interval
 # Gains below which plain shuffling is the better choice, and from which it was never significantly better: measured for

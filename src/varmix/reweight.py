@@ -10,9 +10,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import as_fraction
-from varmix._core.validation import as_positive
+from varmix._core.validation import FloatArray, as_fraction, as_positive
 
 
 class Reweight(Protocol):

@@ -3,11 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import as_count
-from varmix._core.validation import as_floats
-from varmix._core.validation import as_fraction
-from varmix._core.validation import as_vector
+from varmix._core.validation import FloatArray, as_count, as_floats, as_fraction, as_vector
 from varmix._kernels import simplex as kernels
 
 

@@ -10,9 +10,7 @@ squared losses (Assumption 1): pass the largest squared norm you ever see, or fe
 import math
 from dataclasses import dataclass
 
-from varmix._core.validation import as_count
-from varmix._core.validation import as_fraction
-from varmix._core.validation import as_positive
+from varmix._core.validation import as_count, as_fraction, as_positive
 from varmix.learners import OGD, ONS
 from varmix.learners._ogd import DIAMETER
 

@@ -1,4 +1,4 @@
-"""`varmix bench` as a user meets it, and the report that shows what it wrote."""
+"""`python -m lab bench` as a user meets it, and the report that shows what it wrote."""
 
 import json
 import os
@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from lab import __main__ as cli
-from lab.benchmarks import command__catalogue as catalogue
+from lab.benchmarks import command as catalogue
 from lab.benchmarks import command as results
-from lab.benchmarks.command__catalogue import Benchmark
+from lab.benchmarks.command import Benchmark
 from lab.benchmarks.peers import Peer
 from lab.reproduce import command as reproduce
 
@@ -95,9 +95,9 @@ def test_only_those_asked_for_are_made_and_each_once(capsys, tmp_path):
 
 
 def test_in_a_checkout_results_go_to_its_folder(tmp_path):
-    (tmp_path / "benchmarks" / "results").mkdir(parents=True)
+    (tmp_path / "lab" / "results").mkdir(parents=True)
     assert not call("bench", "core")
-    assert (tmp_path / "benchmarks" / "results" / "core.json").exists()
+    assert (tmp_path / "lab" / "results" / "core.json").exists()
     assert not (tmp_path / "results").exists()
 
 
@@ -119,7 +119,7 @@ def test_a_disk_that_is_full_in_the_end_is_told(capsys, tmp_path, monkeypatch):
     def full(folder, name, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lab.benchmarks.command__run.write", full)
+    monkeypatch.setattr("lab.benchmarks.command.write", full)
     assert call("bench", "core") == 2
     assert "No space left on device" in capsys.readouterr().err
 
@@ -131,7 +131,7 @@ def test_stopping_keeps_what_is_finished_and_says_how_to_go_on(capsys, tmp_path,
     folder = Path("results") / "benchmarks"
     assert (
         captured.out.splitlines()[-1]
-        == f"Stopped: 1 of 2 benchmarks are saved. Go on with: varmix bench sets --out {folder}"
+        == f"Stopped: 1 of 2 benchmarks are saved. Go on with: python -m lab bench sets --out {folder}"
     )
     assert captured.err == ""
     assert [path.name for path in folder.iterdir()] == ["core.json"]
@@ -168,7 +168,7 @@ def test_results_are_read_by_title_in_the_order_of_the_catalogue(tmp_path):
 
 
 def test_no_results_are_named_with_the_command(tmp_path):
-    assert results.read(tmp_path / "nowhere") == ({}, ["benchmarks: run `varmix bench`"])
+    assert results.read(tmp_path / "nowhere") == ({}, ["benchmarks: run `python -m lab bench`"])
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"3", b"null", b"\xff\xfe", b'"\\ud800"', b'["\\ud800"]', b"[" * 10**5])
@@ -179,7 +179,7 @@ def test_a_damaged_file_is_named_and_the_others_are_read(tmp_path, content):
     found, lacking = results.read(tmp_path)
     assert found == {"The sets": {"us": 1}}
     assert lacking == [
-        f"benchmarks: {tmp_path / 'core.json'} is damaged. Make it again: `varmix bench core`",
+        f"benchmarks: {tmp_path / 'core.json'} is damaged. Make it again: `python -m lab bench core`",
         f"benchmarks: {tmp_path / 'other.json'} is damaged.",
     ]
 
@@ -208,7 +208,9 @@ def test_the_report_shows_what_was_measured_and_names_what_is_damaged(tmp_path, 
     damaged = Path("results") / "benchmarks" / "sets.json"
     damaged.write_text("{")
     output, pages = report(tmp_path, capsys)
-    assert f"left out: benchmarks: {damaged} is damaged. Make it again: `varmix bench sets`" in output.splitlines()
+    assert (
+        f"left out: benchmarks: {damaged} is damaged. Make it again: `python -m lab bench sets`" in output.splitlines()
+    )
     first, second = ((pages / name).read_text("utf-8") for name in ("index.html", "benchmarks.html"))
     assert 'href="benchmarks.html"' in first
     assert "sets.json is damaged" in first
@@ -220,9 +222,9 @@ def test_the_report_shows_what_was_measured_and_names_what_is_damaged(tmp_path, 
 @pytest.mark.usefixtures("no_experiments")
 def test_without_benchmarks_the_report_says_how_to_get_them(tmp_path, capsys):
     output, pages = report(tmp_path, capsys)
-    assert "left out: benchmarks: run `varmix bench`" in output.splitlines()
+    assert "left out: benchmarks: run `python -m lab bench`" in output.splitlines()
     assert os.listdir(pages) == ["index.html"]
-    assert "run <code>varmix bench</code>" in (pages / "index.html").read_text("utf-8")
+    assert "run <code>python -m lab bench</code>" in (pages / "index.html").read_text("utf-8")
 
 
 @pytest.mark.usefixtures("no_experiments")
@@ -236,7 +238,7 @@ def test_whatever_json_holds_can_be_shown(tmp_path, capsys):
 
 
 def test_the_results_of_this_checkout_can_be_read():
-    found, lacking = results.read(CHECKOUT / "benchmarks" / "results")
+    found, lacking = results.read(CHECKOUT / "lab" / "results")
     assert len(found) >= 4
     assert lacking == []
 

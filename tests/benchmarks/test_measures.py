@@ -12,21 +12,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from lab.benchmarks import bias
-from lab.benchmarks import command__catalogue as catalogue
-from lab.benchmarks import core
-from lab.benchmarks import estimators
-from lab.benchmarks import kmeans
-from lab.benchmarks import loaders
-from lab.benchmarks import core__processes as processes
-from lab.benchmarks import replay
-from lab.benchmarks import sets
-from lab.benchmarks import solvers
-from lab.benchmarks.peers import DPPY
-from lab.benchmarks.peers import TORCH
-from lab.benchmarks.timing import best_of
-from lab.benchmarks.timing import machine
-from lab.benchmarks.timing import seconds
+from lab.benchmarks import bias, core, estimators, kmeans, loaders, replay, sets, solvers
+from lab.benchmarks import command as catalogue
+from lab.benchmarks import core as processes
+from lab.benchmarks.peers import DPPY, TORCH
+from lab.benchmarks.timing import best_of, machine, seconds
 from lab.datasets import DataUnavailable
 
 CORE = core.Scale(n=200, calls=1, repeats=1, rounds=1000, starts=2, huge=())
@@ -310,7 +300,7 @@ def test_titles_of_benchmarks_differ():
 
 def test_the_page_of_solvers_shows_the_rates_that_were_measured():
     root = Path(__file__).parents[2]
-    measured = json.loads((root / "benchmarks/results/solvers.json").read_text())
+    measured = json.loads((root / "lab/results/solvers.json").read_text())
     rates, draws = (measured[next(key for key in measured if word in key)] for word in ("factor", "draws"))
     page = (root / "docs/solvers.md").read_text()
     columns = ("uniform", "static", "VRM", "static, half uniform", "VRM, half uniform")

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from families import FAMILIES, RESHUFFLED
-from varmix import KDpp
-from varmix import Subsets
-from varmix import testing
+from varmix import KDpp, Subsets, testing
 from varmix.testing import COMPONENT_CHECKS, check_draws_follow_the_mixture
 
 

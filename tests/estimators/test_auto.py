@@ -11,8 +11,7 @@ import varmix
 from lab.commands import install
 from varmix.estimators import _auto_groups as auto
 from varmix.estimators import auto_labels
-from varmix.estimators._auto_groups__bins import merge_small
-from varmix.estimators._auto_groups__bins import nested_bins
+from varmix.estimators._auto_groups import merge_small, nested_bins
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_cauchy((2000, 3))

@@ -7,15 +7,9 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import varmix
-from varmix.estimators.clustering import Descent
-from varmix.estimators.clustering import Seeding
-from varmix.estimators.clustering import _samplers__cells as cells
-from varmix.estimators.clustering import inertia
-from varmix.estimators.clustering import labels
-from varmix.estimators.clustering import plus_plus
-from varmix.estimators.clustering import seeded
-from varmix.estimators._kmeans__stopping import Stopping
-from varmix.estimators._kmeans__stopping import mean_variance
+from varmix.estimators._kmeans import Stopping, mean_variance
+from varmix.estimators.clustering import Descent, Seeding, inertia, labels, plus_plus, seeded
+from varmix.estimators.clustering import _samplers as cells
 
 RNG = np.random.default_rng(0)
 N, K = 3000, 15

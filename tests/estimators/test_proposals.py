@@ -6,9 +6,7 @@ import pytest
 import varmix
 from varmix.estimators import MixtureKMeans
 from varmix.estimators.clustering import Descent, Relay, by_seeding, labels, plus_plus, seeded
-from varmix.estimators.clustering._samplers__proposals import POINTS
-from varmix.estimators.clustering._samplers__proposals import SMALL
-from varmix.estimators.clustering._samplers__proposals import promised
+from varmix.estimators.clustering._samplers import POINTS, SMALL, promised
 
 RNG = np.random.default_rng(0)
 EVEN = RNG.choice([-1.0, 1.0], size=(3000, 12)) + 0.01 * RNG.normal(size=(3000, 12))

@@ -17,9 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import varmix
 from fitting import MARGINS, SAMPLINGS, SCALES, N, T, X, Y, classifier, objective, regressor
 from varmix.estimators import MixtureSGDClassifier
-from varmix.estimators._sgd import _passes
-from varmix.estimators._sgd__rates import RATES
-from varmix.estimators._sgd__rates import first_step
+from varmix.estimators._sgd import RATES, _passes, first_step
 from varmix.solvers import Linear
 
 

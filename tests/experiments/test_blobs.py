@@ -1,22 +1,11 @@
 import numpy as np
 import pytest
 
-from varmix import Groups, uniform, vrm
-from lab.experiments.blobs.data import MIDDLE
-from lab.experiments.blobs.data import PLACES
-from lab.experiments.blobs.data import make_blobs
-from lab.experiments.blobs.findings import NAMES
-from lab.experiments.blobs.findings import findings
-from lab.experiments.blobs.protocol import ARMS
-from lab.experiments.blobs.protocol import ELSEWHERE
-from lab.experiments.blobs.protocol import LEVEL
-from lab.experiments.blobs.protocol import SHUFFLE
-from lab.experiments.blobs.protocol import lasting
-from lab.experiments.blobs.protocol import plan
-from lab.experiments.blobs.protocol import run
-from lab.experiments.blobs.protocol import sustained
-from lab.experiments.blobs.protocol import train
+from lab.experiments.blobs.data import MIDDLE, PLACES, make_blobs
+from lab.experiments.blobs.findings import NAMES, findings
+from lab.experiments.blobs.protocol import ARMS, ELSEWHERE, LEVEL, SHUFFLE, lasting, plan, run, sustained, train
 from lab.reproduce.records import Record
+from varmix import Groups, uniform, vrm
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -7,26 +7,16 @@ import sys
 import numpy as np
 import pytest
 
-from varmix._core.evidence import Evidence
 from lab.experiments import cartpole
-from lab.experiments.cartpole.protocol import AGAIN
-from lab.experiments.cartpole.protocol import ARMS
-from lab.experiments.cartpole.protocol import COMPONENTS
-from lab.experiments.cartpole.protocol import EVEN
-from lab.experiments.cartpole.protocol import SINGLES
-from lab.experiments.cartpole.protocol import UNIFORM
-from lab.experiments.cartpole.protocol import VRM
-from lab.experiments.cartpole.protocol__protocol import plan
-from lab.experiments.cartpole.protocol__protocol import run
+from lab.experiments.cartpole.protocol import AGAIN, ARMS, COMPONENTS, EVEN, SINGLES, UNIFORM, VRM, plan, run
+from varmix._core.evidence import Evidence
 from varmix.hindsight import best_mixture
 from varmix.rl import Batch, ReplayBuffer
 
 gymnasium, torch = pytest.importorskip("gymnasium"), pytest.importorskip("torch")
 
-from lab.experiments.cartpole.training__census import costs  # noqa: E402 - they import torch
-from lab.experiments.cartpole.dqn import Agent  # noqa: E402
-from lab.experiments.cartpole.dqn import Settings  # noqa: E402
-from lab.experiments.cartpole.dqn__network import Network  # noqa: E402
+from lab.experiments.cartpole.dqn import Agent, Network, Settings  # noqa: E402 - they import torch
+from lab.experiments.cartpole.training import costs  # noqa: E402 - they import torch
 
 TIMES = ("seconds", "buffer_seconds")
 
@@ -311,8 +301,6 @@ def test_a_run_tells_rewards_mixtures_and_costs():
 
 def test_findings_can_be_made_without_what_the_agent_needs():
     """The report of records that were made elsewhere asks for neither Gymnasium nor PyTorch."""
-    code = (
-        "import sys; from lab.experiments import cartpole; print({'gymnasium', 'torch'} & set(sys.modules) != set())"
-    )
+    code = "import sys; from lab.experiments import cartpole; print({'gymnasium', 'torch'} & set(sys.modules) != set())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

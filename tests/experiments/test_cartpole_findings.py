@@ -3,23 +3,15 @@
 import numpy as np
 import pytest
 
-from varmix.components._replay import SETTINGS
-from lab.experiments.cartpole.protocol import AGAIN
-from lab.experiments.cartpole.protocol import ARMS
-from lab.experiments.cartpole.protocol import COMPONENTS
-from lab.experiments.cartpole.protocol import EVEN
-from lab.experiments.cartpole.protocol import SINGLES
-from lab.experiments.cartpole.protocol import UNIFORM
-from lab.experiments.cartpole.protocol import VRM
-from lab.experiments.cartpole.findings import smoothed
-from lab.experiments.cartpole.findings__findings import findings
-from lab.experiments.cartpole.table import ENOUGH
-from lab.experiments.cartpole.table import Table
+from lab.experiments.cartpole.findings import findings, smoothed
+from lab.experiments.cartpole.protocol import AGAIN, ARMS, COMPONENTS, EVEN, SINGLES, UNIFORM, VRM
+from lab.experiments.cartpole.table import ENOUGH, Table
 from lab.reproduce.records import Record
+from varmix.components._replay import PAPER_SETTINGS
 
 EPISODES, LOOKS = 200, list(range(5, 201, 5))
-BEST = SETTINGS.index((0.01, 0.9))
-WEAK = SETTINGS.index((1.0, 0.1))
+BEST = PAPER_SETTINGS.index((0.01, 0.9))
+WEAK = PAPER_SETTINGS.index((1.0, 0.1))
 SINGLE = "epsilon 0.1, alpha 0.5"
 
 
@@ -63,7 +55,7 @@ FOUND, MOMENT, NEAR, LOSS = "successfully identifies", "Second moment of", "With
     ("made", "expected"),
     [
         (runs(VRM, **seen()), "holds"),
-        (runs(VRM, **seen(leader=SETTINGS.index((1.0, 0.9)))), "holds"),  # any epsilon
+        (runs(VRM, **seen(leader=PAPER_SETTINGS.index((1.0, 0.9)))), "holds"),  # any epsilon
         (runs(VRM, **seen(since=20)), "holds"),
         (runs(VRM, **seen(since=21)), "does not hold"),
         (runs(VRM, **seen(leader=WEAK)), "does not hold"),

@@ -7,24 +7,24 @@ from pathlib import Path
 import pytest
 
 from lab import datasets
-from lab.reproduce import catalogue
-from lab.reproduce import command as reproduce
-from lab.reproduce.catalogue import Entry
 from lab.experiments.convex.tasks import TASKS
 from lab.experiments.kmeans.data import REAL
 from lab.refusal import Refusal
+from lab.reproduce import catalogue
+from lab.reproduce import command as reproduce
+from lab.reproduce.catalogue import Entry
 
 ROOT = Path(__file__).parents[2]
 NOTHING = (
     "convex needs data, any of california_housing, adult, kdd_bio, chest_accel, covtype_2v4, kegg_undirected, w8a, and "
-    "none is at hand: varmix data fetch california_housing"
+    "none is at hand: python -m lab data fetch california_housing"
 )
 
 
 def test_without_data_an_experiment_is_left_out_with_one_line_and_the_others_run(nothing):
     chosen, skipped = reproduce.choose(())
     able = [name for name in catalogue.names() if not catalogue.entry(name).missing]
-    images = ["mnist needs data, any of mnist, and none is at hand: varmix data fetch mnist"] * ("mnist" in able)
+    images = ["mnist needs data, any of mnist, and none is at hand: python -m lab data fetch mnist"] * ("mnist" in able)
     assert [line for line in skipped if "needs data" in line] == [NOTHING, *images]
     assert chosen == [name for name in able if name not in ("convex", "mnist")]
 

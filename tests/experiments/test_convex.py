@@ -6,25 +6,11 @@ import numpy as np
 import pytest
 
 from lab.experiments import convex
-from lab.experiments.convex import arms
-from lab.experiments.convex import protocol
-from lab.experiments.convex import tasks
-from lab.experiments.convex.arms import AGAIN
-from lab.experiments.convex.arms import ARMS
-from lab.experiments.convex.arms import RESHUFFLING
+from lab.experiments.convex import arms, protocol, tasks
+from lab.experiments.convex.arms import AGAIN, ARMS, RESHUFFLING
 from lab.experiments.convex.findings import findings
-from lab.experiments.convex.protocol import BATCHES
-from lab.experiments.convex.protocol import EDGE
-from lab.experiments.convex.protocol import TEST
-from lab.experiments.convex.protocol import TUNING
-from lab.experiments.convex.protocol import best_steps
-from lab.experiments.convex.protocol import key
-from lab.experiments.convex.protocol import plan
-from lab.experiments.convex.protocol import run
-from lab.experiments.convex.protocol import search
-from lab.experiments.convex.protocol import then
-from lab.experiments.convex.tasks import TASKS
-from lab.experiments.convex.tasks import Task
+from lab.experiments.convex.protocol import BATCHES, EDGE, TEST, TUNING, best_steps, key, plan, run, search, then
+from lab.experiments.convex.tasks import TASKS, Task
 from lab.reproduce.records import Record
 from varmix.solvers import Linear
 

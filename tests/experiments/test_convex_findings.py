@@ -5,19 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from lab.experiments.convex.arms import AGAIN
-from lab.experiments.convex.arms import ARMS
-from lab.experiments.convex.arms import CROSS
-from lab.experiments.convex.arms import CROSS_NEYMAN
-from lab.experiments.convex.arms import MIXTURE
-from lab.experiments.convex.arms import PROPORTIONAL
-from lab.experiments.convex.arms import RESHUFFLING
+from lab.experiments.convex.arms import AGAIN, ARMS, CROSS, CROSS_NEYMAN, MIXTURE, PROPORTIONAL, RESHUFFLING
 from lab.experiments.convex.findings import findings
 from lab.experiments.convex.protocol import BATCHES
-from lab.experiments.convex.table import Table
-from lab.experiments.convex.table import _needed
-from lab.experiments.convex.tasks import SIX
-from lab.experiments.convex.tasks import TASKS
+from lab.experiments.convex.table import Table, _needed
+from lab.experiments.convex.tasks import SIX, TASKS
 from lab.reproduce.records import Record
 
 

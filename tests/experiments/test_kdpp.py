@@ -4,30 +4,11 @@ import numpy as np
 import pytest
 
 from lab.experiments.kdpp import protocol
-from lab.experiments.kdpp.fair import Fair
-from lab.experiments.kdpp.fair import fair_verdict
-from lab.experiments.kdpp.fair import level_text
+from lab.experiments.kdpp.fair import Fair, fair_verdict, level_text
 from lab.experiments.kdpp.findings import findings
-from lab.experiments.kdpp.printed import effect
-from lab.experiments.kdpp.printed import until_final
-from lab.experiments.kdpp.printed import verdict
-from lab.experiments.kdpp.printed import when
-from lab.experiments.kdpp.protocol import BEST
-from lab.experiments.kdpp.protocol import FAIR
-from lab.experiments.kdpp.protocol import ITERATIONS
-from lab.experiments.kdpp.protocol import PACES
-from lab.experiments.kdpp.protocol import PRINTED
-from lab.experiments.kdpp.protocol import best_paces
-from lab.experiments.kdpp.protocol import plan
-from lab.experiments.kdpp.protocol import run
-from lab.experiments.kdpp.protocol import then
-from lab.experiments.kdpp.regression import ARMS
-from lab.experiments.kdpp.regression import LEVELS
-from lab.experiments.kdpp.regression import MEANS
-from lab.experiments.kdpp.regression import batch_gradients
-from lab.experiments.kdpp.regression import descend
-from lab.experiments.kdpp.regression import make_regression
-from lab.experiments.kdpp.regression import sustained
+from lab.experiments.kdpp.printed import effect, until_final, verdict, when
+from lab.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PACES, PRINTED, best_paces, plan, run, then
+from lab.experiments.kdpp.regression import ARMS, LEVELS, MEANS, batch_gradients, descend, make_regression, sustained
 from lab.reproduce.records import Record
 from varmix.meter import Interval
 
@@ -173,7 +154,7 @@ def test_every_part_runs():
 
 def test_the_timed_part_takes_the_same_way_as_the_untimed_one():
     pytest.importorskip("torch")
-    from lab.experiments.kdpp.protocol__timed import timed_descent
+    from lab.experiments.kdpp.protocol import timed_descent
 
     data = make_regression("small means", 4)
     for arm in ("uniform", BEST):

@@ -7,27 +7,12 @@ import pytest
 
 from lab import datasets
 from lab.experiments import kmeans
-from lab.experiments.kmeans import arms
-from lab.experiments.kmeans import course
-from lab.experiments.kmeans import data
-from lab.experiments.kmeans import protocol
-from lab.experiments.kmeans.arms import AGAIN
-from lab.experiments.kmeans.arms import ARMS
-from lab.experiments.kmeans.arms import CELLS
-from lab.experiments.kmeans.arms import PUBLISHED
-from lab.experiments.kmeans.arms import UNIFORM
-from lab.experiments.kmeans.arms import Published
-from lab.experiments.kmeans.data import GENERATED
-from lab.experiments.kmeans.data import KDD
-from lab.experiments.kmeans.data import REAL
-from lab.experiments.kmeans.data import SETS
-from lab.experiments.kmeans.protocol import plan
-from lab.experiments.kmeans.protocol import run
-from lab.experiments.kmeans.protocol import then
-from lab.reproduce.records import Record
-from lab.reproduce.records import Records
-from varmix._presets import importance
-from varmix._presets import uniform
+from lab.experiments.kmeans import arms, course, data, protocol
+from lab.experiments.kmeans.arms import AGAIN, ARMS, CELLS, PUBLISHED, UNIFORM, Published
+from lab.experiments.kmeans.data import GENERATED, KDD, REAL, SETS
+from lab.experiments.kmeans.protocol import plan, run, then
+from lab.reproduce.records import Record, Records
+from varmix._presets import importance, uniform
 
 pytest.importorskip("sklearn")
 

@@ -3,23 +3,11 @@
 import numpy as np
 import pytest
 
-from lab.experiments.kmeans.arms import AGAIN
-from lab.experiments.kmeans.arms import ARMS
-from lab.experiments.kmeans.arms import DEFAULT
-from lab.experiments.kmeans.arms import PUBLISHED
-from lab.experiments.kmeans.arms import UNIFORM
-from lab.experiments.kmeans.arms import VRB
-from lab.experiments.kmeans.arms import VRB_SEEDED
+from lab.experiments.kmeans.arms import AGAIN, ARMS, DEFAULT, PUBLISHED, UNIFORM, VRB, VRB_SEEDED
 from lab.experiments.kmeans.course import MARKS
-from lab.experiments.kmeans.data import CHEST
-from lab.experiments.kmeans.data import GENERATED
-from lab.experiments.kmeans.data import KDD
-from lab.experiments.kmeans.data import MNIST
-from lab.experiments.kmeans.data import REAL
-from lab.experiments.kmeans.findings import findings
-from lab.experiments.kmeans.table import Table
-from lab.experiments.kmeans.table import arrival
-from lab.experiments.kmeans.findings__words import ENOUGH
+from lab.experiments.kmeans.data import CHEST, GENERATED, KDD, MNIST, REAL
+from lab.experiments.kmeans.findings import ENOUGH, findings
+from lab.experiments.kmeans.table import Table, arrival
 from lab.reproduce.records import Record
 
 

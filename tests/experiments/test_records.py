@@ -3,8 +3,7 @@ import multiprocessing
 
 import pytest
 
-from lab.reproduce.records import Record
-from lab.reproduce.records import Records
+from lab.reproduce.records import Record, Records
 
 CONFIG = {"arm": "mixture", "seed": 3}
 

@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 
 from lab.experiments import regret
-from lab.experiments.regret__problems import Problem
-from lab.experiments.regret__problems import make_bounds
-from lab.experiments.regret__problems import make_losses
-from lab.experiments.regret__problems import make_ratios
-from lab.experiments.regret__problems import play
+from lab.experiments.regret import Problem, grid, make_bounds, make_losses, make_ratios, play, summarise
 from lab.reproduce.records import Record
-from lab.experiments.regret import grid
-from lab.experiments.regret import summarise
 
 BASE = Problem(k=5, c=10.0, mixtures="hot", losses="stationary", rounds=3000, seed=900)
 

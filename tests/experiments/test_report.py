@@ -10,21 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.reproduce.findings import Claim
-from lab.reproduce.findings import Evolution
-from lab.reproduce.findings import Findings
-from lab.reproduce.findings import Picture
-from lab.report import evolutions
-from lab.report import page__figures as figures
-from lab.report import page
-from lab.report import write
+from lab.report import evolutions, page, write
+from lab.report import page as figures
 from lab.report.benchmarks import render
 from lab.report.document import resource
-from lab.report.markup import data
-from lab.report.markup import number
+from lab.report.markup import data, number
+from lab.reproduce.findings import Claim, Evolution, Findings, Picture
 
 NASTY = "</script><script>alert(1)</script> <b> & \"quoted\" 'x' <!--"
-FACTS = {"mode": "quick", "command": "`varmix reproduce --quick`", NASTY: NASTY}
+FACTS = {"mode": "quick", "command": "`python -m lab reproduce --quick`", NASTY: NASTY}
 SKIPPED = ["kmeans: add scikit-learn with `pip install '.[kmeans]'`.", NASTY]
 RESULTS = {
     "Core": {
@@ -125,7 +119,13 @@ def test_every_claim_and_fact_is_on_the_page_in_words(written):
             for part in (claim.paper, claim.measured, claim.settings, claim.verdict):
                 assert " ".join(part.split()) in words
     assert words.count("beyond the paper") == 1
-    for part in ("A caption.", "A note with code.", "varmix reproduce --quick", "kmeans: add scikit-learn", plain):
+    for part in (
+        "A caption.",
+        "A note with code.",
+        "python -m lab reproduce --quick",
+        "kmeans: add scikit-learn",
+        plain,
+    ):
         assert part in words
     assert "Of the table's 5 rows, 1 holds, 1 holds in part, 1 does not hold, 1 has too few runs" in words
 

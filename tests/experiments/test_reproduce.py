@@ -16,28 +16,32 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from varmix import Dense
-from varmix import GainMeter
 from lab import __main__ as cli
-from varmix import vrm
-from varmix import save as save_sampler
-from varmix.components import Groups
-from lab.experiments import blobs
+from lab.experiments import blobs, regret
+from lab.refusal import Refusal
 from lab.reproduce import catalogue
-from lab.experiments import regret
 from lab.reproduce import command as reproduce
 from lab.reproduce.catalogue import Entry
+from lab.reproduce.command import locked, set_aside
 from lab.reproduce.experiment import Experiment
-from lab.reproduce.command__folder import locked
-from lab.reproduce.command__folder import set_aside
-from lab.reproduce.records import Record
-from lab.reproduce.records import Records
+from lab.reproduce.records import Record, Records
 from lab.reproduce.request import Request
 from lab.reproduce.work import Work
-from lab.refusal import Refusal
+from varmix import Dense, GainMeter, vrm
+from varmix import save as save_sampler
+from varmix.components import Groups
 from varmix.rl import ReplayBuffer
 
-COMMAND = [sys.executable, "-c", "from lab.__main__ import main; main()", "reproduce", "regret", "--quick", "--jobs", "2"]
+COMMAND = [
+    sys.executable,
+    "-c",
+    "from lab.__main__ import main; main()",
+    "reproduce",
+    "regret",
+    "--quick",
+    "--jobs",
+    "2",
+]
 
 
 def start(out, *options, **more):
@@ -438,7 +442,7 @@ def test_data_lists_the_sets_that_were_asked_for(capsys):
 
 
 def test_data_that_are_not_there_cannot_be_checked(capsys, nothing):
-    assert told(capsys, "data", "check") == "varmix: No data set is at hand: varmix data fetch"
+    assert told(capsys, "data", "check") == "varmix: No data set is at hand: python -m lab data fetch"
 
 
 def test_ctrl_c_before_anything_has_begun_ends_quietly(capsys, monkeypatch):

@@ -3,15 +3,9 @@ from dataclasses import asdict, replace
 import pytest
 from rich.console import Console
 
-from lab.experiments.regret__problems import Problem
+from lab.experiments.regret import DEFAULT, Problem
 from lab.reproduce.records import Records
-from lab.experiments.regret import DEFAULT
-from lab.reproduce.runner import Job
-from lab.reproduce.runner import WorkerError
-from lab.reproduce.runner import error_file
-from lab.reproduce.runner import one_of_each_first
-from lab.reproduce.runner import perform
-from lab.reproduce.runner import versions
+from lab.reproduce.runner import Job, WorkerError, error_file, one_of_each_first, perform, versions
 
 
 def job(seed=0, arm=DEFAULT, **changes):

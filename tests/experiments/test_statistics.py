@@ -4,16 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lab.statistics import band
-from lab.statistics import combined
-from lab.statistics import difference
-from lab.statistics import geometric_mean
-from lab.statistics import line
-from lab.statistics import mean
-from lab.statistics import median
-from lab.statistics import ratio
-from lab.statistics import share
-from lab.statistics import times_sooner
+from lab.statistics import band, combined, difference, geometric_mean, line, mean, median, ratio, share, times_sooner
 from varmix.meter import Interval
 
 RNG = np.random.default_rng(0)

@@ -17,8 +17,8 @@ from safetensors.numpy import save as to_bytes
 import varmix
 from fuzz.mutations import CONTROL, Mutations, stream
 from fuzz.targets import Target, buffer_targets, family_targets
-from varmix._core import checkpoint
 from lab import __main__ as cli
+from varmix._core import checkpoint
 
 LONGEST_OUTPUT = 100_000
 

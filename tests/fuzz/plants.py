@@ -8,9 +8,7 @@ from numba import njit
 
 from fuzz.targets import Target, demand
 from varmix import CheckpointError
-from varmix._core.state import loading
-from varmix._core.state import read_array
-from varmix._core.state import require
+from varmix._core.state import loading, read_array, require
 
 
 class Sound:

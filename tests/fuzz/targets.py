@@ -32,7 +32,7 @@ from varmix import (
 from varmix.allocate import Shuffled, carried, independent, shared, stratified, systematic
 from varmix.components import Exponential, MirrorDescent, Ranks, Sources
 from varmix.rl import ReplayBuffer
-from varmix.rl._tickets__slots import SlotSampler
+from varmix.rl._tickets import SlotSampler
 from varmix.testing import all_atoms
 
 BATCHES, SIZE = 20, 6  # of an accepted state

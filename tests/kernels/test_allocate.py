@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from varmix._kernels.allocate import carried
-from varmix._kernels.allocate import independent
-from varmix._kernels.allocate import invert
-from varmix._kernels.allocate import shuffled
-from varmix._kernels.allocate import spread
-from varmix._kernels.allocate import spread_batches
+from varmix._kernels.allocate import carried, independent, invert, shuffled, spread, spread_batches
 
 LAST = 1.0 - 2.0**-53  # the largest uniform there is
 

@@ -5,12 +5,10 @@ import faulthandler
 import numpy as np
 import pytest
 
-from varmix._kernels import allocate
-from varmix._kernels import cost
+from varmix._kernels import allocate, cost
+from varmix._kernels.simplex import factor, solve
 from varmix.components import _groups_kernels as groups
 from varmix.components import _tables_kernels as table
-from varmix._kernels.simplex__linear import factor
-from varmix._kernels.simplex__linear import solve
 
 BAD = [np.nan, np.inf, -np.inf, -1.0, 2.0, 1e300]
 

@@ -7,14 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from varmix.components._replay__ring import MAGNITUDES
-from varmix.components._replay__ring import empty_buckets
 from varmix.components import _replay_kernels as kernels
-from varmix.components._replay_kernels import BUCKETS
-from varmix.components._replay_kernels import CHUNK
-from varmix.components._replay_kernels import LARGEST
-from varmix.components._replay_kernels import PAGE
-from varmix.components._replay_kernels import SMALLEST
+from varmix.components._replay import MAGNITUDES, empty_buckets
+from varmix.components._replay_kernels import BUCKETS, CHUNK, LARGEST, PAGE, SMALLEST
 
 
 class Naive:

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 
 from helpers import random_mixture, random_ratios
-from varmix._kernels.cost import coefficients
-from varmix._kernels.cost import hessian
-from varmix._kernels.cost import value_and_gradient
-from varmix._kernels.cost import weigh
+from varmix._kernels.cost import coefficients, hessian, value_and_gradient, weigh
 
 
 def problem(seed, m=30, k=5):

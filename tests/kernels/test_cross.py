@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from varmix.components._groups_kernels__cross import rank_key
-from varmix.components._groups_kernels__cross import rank_points
-from varmix.components._groups_kernels__cross import remember
-from varmix.components._groups_kernels__cross import select
-from varmix.components._groups_kernels__cross import split_groups
+from varmix.components._groups_kernels import rank_key, rank_points, remember, select, split_groups
 
 
 @pytest.mark.parametrize("kind", ["random", "ascending", "descending", "equal", "few values", "organ pipe"])

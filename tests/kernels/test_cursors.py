@@ -5,13 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from varmix.components._groups_kernels__cursors import deal_in
-from varmix.components._groups_kernels__cursors import draw_cursor
-from varmix.components._groups_kernels__cursors import due_first
-from varmix.components._groups_kernels__cursors import mark_due
-from varmix.components._groups_kernels__cursors import mark_waiting
-from varmix.components._groups_kernels__cursors import replay_cursors
-from varmix.components._groups_kernels__cursors import swap_target
+from varmix.components._groups_kernels import (
+    deal_in,
+    draw_cursor,
+    due_first,
+    mark_due,
+    mark_waiting,
+    replay_cursors,
+    swap_target,
+)
 from varmix.testing import chi_square_z
 
 SIZES = np.array([1, 5, 2, 30])

@@ -6,9 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from varmix._kernels.simplex__extended import shifted_gradient
-from varmix._kernels.simplex__extended import two_product
-from varmix._kernels.simplex__extended import two_sum
+from varmix._kernels.simplex import shifted_gradient, two_product, two_sum
 
 numbers = st.floats(-1e100, 1e100).filter(lambda x: x == 0.0 or abs(x) > 1e-100)
 

@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from varmix.components._literature.kernels import build_floored
-from varmix.components._literature.kernels import climb
-from varmix.components._literature.kernels import draw_floored
-from varmix.components._literature.kernels import floored_rows
-from varmix.components._literature.kernels import scale_of
+from varmix.components._literature.kernels import build_floored, climb, draw_floored, floored_rows, scale_of
 
 
 def projected(w, floor):

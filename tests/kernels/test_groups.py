@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
-from varmix.components._groups_kernels import accumulate_groups
-from varmix.components._groups_kernels import draw_members
-from varmix.components._groups_kernels import draw_weighted
-from varmix.components._groups_kernels import group_lanes
-from varmix.components._groups_kernels import group_rows
-from varmix.components._groups_kernels import sort_by_group
+from varmix.components._groups_kernels import (
+    accumulate_groups,
+    draw_members,
+    draw_weighted,
+    group_lanes,
+    group_rows,
+    sort_by_group,
+)
 
 LAST = 1.0 - 2.0**-53
 SIZES = np.array([1, 5, 2, 30])

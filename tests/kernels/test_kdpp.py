@@ -7,14 +7,12 @@ import pytest
 
 from kdpps import features
 from varmix import KDpp, Subsets, Uniform
-from varmix.components._kdpp_laws__symmetric import keep_probabilities
-from varmix.components._kdpp_laws__symmetric import log_polynomials
-from varmix.components._kdpp_laws__symmetric import taken_probabilities
-from varmix.components import _kdpp_kernels as determinants
-from varmix.components import _kdpp_kernels__kdpp as kdpp
-from varmix._kernels import random
-from varmix.components import _uniform_kernels as subsets
 from varmix._core.rng import Uniforms
+from varmix._kernels import random
+from varmix.components import _kdpp_kernels as determinants
+from varmix.components import _kdpp_kernels as kdpp
+from varmix.components import _uniform_kernels as subsets
+from varmix.components._kdpp_laws import keep_probabilities, log_polynomials, taken_probabilities
 
 
 class Stream:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from varmix.estimators.clustering import _kernels__cells as cells
+from varmix.estimators.clustering import _kernels as cells
 from varmix.estimators.clustering import _kernels as kmeans
-from varmix.estimators.clustering import _kernels__seeding as seeding
+from varmix.estimators.clustering import _kernels as seeding
 from varmix.solvers._linear import unchecked_rows
 
 RNG = np.random.default_rng(5)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from helpers import random_metric
-from varmix._kernels.simplex__linear import factor
-from varmix._kernels.simplex__linear import solve
+from varmix._kernels.simplex import factor, solve
 
 
 def factored(M, index, last):

@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 from helpers import quadratic_program, random_metric, random_mixture
 from varmix import RestrictedSimplex
 from varmix._kernels import simplex
-from varmix._kernels.simplex import metric_step
-from varmix._kernels.simplex import project_restricted
-from varmix._kernels.simplex import project_simplex
-from varmix._kernels.simplex import projected_descent
-from varmix._kernels.simplex import settle
+from varmix._kernels.simplex import metric_step, project_restricted, project_simplex, projected_descent, settle
 
 GAMMA = 0.1
 

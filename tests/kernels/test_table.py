@@ -5,15 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from varmix.components._guide_table import Table
 from varmix._kernels.allocate import spread
 from varmix._kernels.cost import weigh
-from varmix.components._tables_kernels import draw_rows
-from varmix.components._tables_kernels import draw_stratified
-from varmix.components._tables_kernels import draw_table
-from varmix.components._tables_kernels import gather
-from varmix.components._tables_kernels import look_up
-from varmix.components._tables_kernels import store
+from varmix.components._guide_table import Table
+from varmix.components._tables_kernels import draw_rows, draw_stratified, draw_table, gather, look_up, store
 
 EMPTY = np.empty(0)
 EDGES = np.array([0.0, 2.0**-53, 2.0**-30, 0.25, 0.5, 0.75, 1 - 2.0**-30, 1 - 2.0**-53])

@@ -6,11 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from varmix.components._literature.kernels__tree import build
-from varmix.components._literature.kernels__tree import descend
-from varmix.components._literature.kernels__tree import draw_tree
-from varmix.components._literature.kernels__tree import set_leaves
-from varmix.components._literature.kernels__tree import tree_rows
+from varmix.components._literature.kernels import build, descend, draw_tree, set_leaves, tree_rows
 
 SIZES = [1, 2, 3, 5, 8, 13, 100, 257]
 

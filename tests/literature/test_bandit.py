@@ -7,8 +7,8 @@ import pytest
 
 from helpers import norms_at
 from varmix import Fixed, Points, Sampler, literature
-from varmix.components import Exponential
 from varmix._core.draw import seal
+from varmix.components import Exponential
 
 
 class PlainMABS:

@@ -132,7 +132,7 @@ def test_single_draws_are_nearly_unbiased_where_groups_are_dealt_by_chance():
 def test_the_bias_of_single_batches_falls_with_their_size():
     """Draw-wise bias: the expectation, over the shuffles, of the weighted mean of one batch against the true mean.
 
-    `varmix bench bias` measures it on a larger problem.
+    `python -m lab bench bias` measures it on a larger problem.
     """
     h, mixture, seeds = values(), [0.25, 0.3, 0.25, 0.2], 400
 

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 import varmix
 from loading import EAGER, LABELS, Numbers, losses
 from varmix.torch import MixtureBatchSampler
-from varmix.torch._epoch__flight import WAITING
+from varmix.torch._epoch import WAITING
 
 
 def make(**options):

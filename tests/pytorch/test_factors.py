@@ -12,9 +12,9 @@ from torch.nn import functional
 
 from norm_tasks import TASKS, losses, task
 from varmix.torch import norms
-from varmix.torch.norms import _layer_rules__factors as factors
-from varmix.torch.norms._ghost__calls import Call
-from varmix.torch.norms._layer_rules__factors import Factors
+from varmix.torch.norms import _layer_rules as factors
+from varmix.torch.norms._ghost import Call
+from varmix.torch.norms._layer_rules import Factors
 
 M = 3
 

@@ -1,9 +1,7 @@
 import pytest
 
 from streaming import Counting, Shuffled
-from varmix.torch._stream_source import START
-from varmix.torch._stream_source import Feed
-from varmix.torch._stream_source import Place
+from varmix.torch._stream_source import START, Feed, Place
 
 SOURCES = {"list": lambda: list("abcdefg"), "stateful": lambda: Counting(7), "epochs": lambda: Shuffled(7)}
 

@@ -12,7 +12,7 @@ from streaming import Counting
 from varmix import CheckpointError
 from varmix.testing import same
 from varmix.torch import AdaptiveLoader, Interleave, MixtureBatchSampler
-from varmix.torch._epoch__flight import WAITING
+from varmix.torch._epoch import WAITING
 from varmix.torch._tensors import as_arrays
 
 TARGET = np.where(np.arange(100) < 5, 0.0, 1.0)

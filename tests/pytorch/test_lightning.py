@@ -20,8 +20,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
 from loading import EAGER
-from varmix.torch import MixtureBatchSampler
-from varmix.torch import norms
+from varmix.torch import MixtureBatchSampler, norms
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers:UserWarning"),

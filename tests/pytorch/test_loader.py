@@ -14,9 +14,8 @@ import varmix
 from loading import EAGER, LABELS, Numbers, follow, losses
 from varmix.allocate import Shuffled, carried, stratified
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler, TensorDraw
-from varmix.torch._tagging import Samples
-from varmix.torch._tagging import Slots
 from varmix.torch._source import is_reshuffled
+from varmix.torch._tagging import Samples, Slots
 
 
 def make(**options):

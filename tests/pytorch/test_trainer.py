@@ -15,8 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments, default_data_collator
 
 from loading import EAGER
-from varmix.torch import MixtureBatchSampler
-from varmix.torch import norms
+from varmix.torch import MixtureBatchSampler, norms
 
 PAGE = Path(__file__).parents[2] / "docs" / "torch.md"
 N, BATCH = 102, 10

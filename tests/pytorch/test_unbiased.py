@@ -9,8 +9,7 @@ from torch.utils.data import TensorDataset
 import varmix
 from loading import EAGER, LABELS, Numbers
 from varmix import hindsight
-from varmix.torch import AdaptiveLoader
-from varmix.torch import norms
+from varmix.torch import AdaptiveLoader, norms
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker processes")
 WORKERS = [0, 2, 4]

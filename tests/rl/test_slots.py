@@ -7,13 +7,9 @@ import pytest
 
 import varmix
 from varmix import CheckpointError
+from varmix._core.draw import WINDOW, Ledger
 from varmix._core.validation import same
-from varmix._core.draw__receipts import WINDOW
-from varmix._core.draw__receipts import Ledger
-from varmix.rl._tickets import KEPT
-from varmix.rl._tickets import ROWS
-from varmix.rl._tickets import InFlight
-from varmix.rl._tickets__slots import SlotSampler
+from varmix.rl._tickets import KEPT, ROWS, InFlight, SlotSampler
 
 
 def slot_sampler(capacity=20, filled=20, rng=0):

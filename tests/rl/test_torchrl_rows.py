@@ -17,7 +17,7 @@ from torchrl_buffers import (
     torch,
     transitions,
 )
-from varmix.rl import _tickets__slots as slots_module
+from varmix.rl import _tickets as slots_module
 
 
 def test_priorities_without_a_receipt_are_refreshed_and_teach_nothing():

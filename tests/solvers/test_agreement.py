@@ -8,8 +8,7 @@ import pytest
 import varmix
 from solving import KINDS, OVER_POINTS, coordinates, linear
 from varmix.solvers import Linear
-from varmix.solvers._coordinate import CompiledCoordinates
-from varmix.solvers._coordinate import Coordinates
+from varmix.solvers._coordinate import CompiledCoordinates, Coordinates
 
 FLAGS = list(itertools.product([False, True], [0.0, 0.1], [False, True]))  # intercept, l2, costs
 BATCHES = (1, 7)

@@ -4,16 +4,12 @@ import numpy as np
 import pytest
 
 import varmix
+from lab.benchmarks.solvers import kinds, minimum, regression
 from solving import linear
-from lab.benchmarks.solvers import kinds
-from lab.benchmarks.solvers import minimum
-from lab.benchmarks.solvers import regression
-from varmix.solvers import Custom
-from varmix.solvers import Linear
-from varmix.solvers import _sgd__adagrad as adagrad
-from varmix.solvers import coordinate_descent
-from varmix.solvers import _variance_reduced__saga as saga
+from varmix.solvers import Custom, Linear, coordinate_descent
+from varmix.solvers import _sgd as adagrad
 from varmix.solvers import _sgd as sgd
+from varmix.solvers import _variance_reduced as saga
 from varmix.solvers import _variance_reduced as svrg
 
 N = 500

@@ -8,12 +8,10 @@ import pytest
 import varmix
 from solving import custom, linear
 from varmix._core.validation import same
-from varmix.solvers import Custom
-from varmix.solvers import _sgd__adagrad as adagrad
-from varmix.solvers import coordinate_descent
-from varmix.solvers import _variance_reduced__saga as saga
+from varmix.solvers import Custom, coordinate_descent, schedules
+from varmix.solvers import _sgd as adagrad
 from varmix.solvers import _sgd as sgd
-from varmix.solvers import _schedules as steps
+from varmix.solvers import _variance_reduced as saga
 from varmix.solvers import _variance_reduced as svrg
 
 OVER_POINTS = [sgd, adagrad, svrg, saga]
@@ -209,21 +207,23 @@ def test_a_bar_without_rich_says_what_to_install(monkeypatch):
 
 def test_schedules_are_their_formulas():
     t = np.array([1.0, 2.0, 4.0])
-    np.testing.assert_allclose(steps.Constant(0.3)(t, 4), 0.3)
-    np.testing.assert_allclose(steps.InverseRoot(0.3)(t, 4), [0.3, 0.3 / 2**0.5, 0.15])
-    np.testing.assert_allclose(steps.LinearDecay(0.4)(t, 4), [0.4, 0.3, 0.1])
-    np.testing.assert_allclose(steps.InverseTime(0.5, 2.0)(t, 4), [0.25, 1 / 6, 0.1])
+    np.testing.assert_allclose(schedules.Constant(0.3)(t, 4), 0.3)
+    np.testing.assert_allclose(schedules.InverseRoot(0.3)(t, 4), [0.3, 0.3 / 2**0.5, 0.15])
+    np.testing.assert_allclose(schedules.LinearDecay(0.4)(t, 4), [0.4, 0.3, 0.1])
+    np.testing.assert_allclose(schedules.InverseTime(0.5, 2.0)(t, 4), [0.25, 1 / 6, 0.1])
 
 
-@pytest.mark.parametrize("kind", [steps.Constant, steps.InverseRoot, steps.LinearDecay, steps.InverseTime])
+@pytest.mark.parametrize(
+    "kind", [schedules.Constant, schedules.InverseRoot, schedules.LinearDecay, schedules.InverseTime]
+)
 def test_schedules_check_their_numbers(kind):
-    rest = (1.0,) if kind is steps.InverseTime else ()
+    rest = (1.0,) if kind is schedules.InverseTime else ()
     with pytest.raises(ValueError, match=r"eta must be a finite number above zero, got -1.0"):
         kind(-1.0, *rest)
     with pytest.raises(TypeError, match="eta must be a number, got 'a'"):
         kind("a", *rest)
     with pytest.raises(ValueError, match=r"decay must be a finite number of at least 0, got -1.0"):
-        steps.InverseTime(1.0, -1.0)
+        schedules.InverseTime(1.0, -1.0)
 
 
 def test_nothing_is_drawn_for_steps_that_are_refused():
@@ -263,7 +263,7 @@ def test_a_start_is_copied():
         ({"step": lambda t, total: 0.1 - t}, ValueError, "gave -0.9 for step 1 of 45: steps must be finite and not"),
         ({"step": lambda t, total: t * np.nan}, ValueError, "gave nan for step 1 of 45"),
         ({"step": lambda t, total: np.inf / t}, ValueError, "gave inf for step 1 of 45"),
-        ({"step": steps.Constant}, TypeError, "got the class Constant: make one, with its eta"),
+        ({"step": schedules.Constant}, TypeError, "got the class Constant: make one, with its eta"),
         ({"epochs": 0}, ValueError, "epochs must be at least 1, got 0"),
         ({"batch": 0}, ValueError, "batch must be at least 1, got 0"),
         ({"looks": -1}, ValueError, "looks must be at least 0, got -1"),

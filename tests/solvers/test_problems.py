@@ -9,16 +9,10 @@ from scipy.sparse import csc_matrix, csr_matrix
 
 from solving import KINDS, custom, linear
 from varmix._kernels import rows as kernels
-from varmix.solvers._kernels import squares
-from varmix.solvers._kernels__losses import LOSSES
-from varmix.solvers._kernels__losses import loss_slope
-from varmix.solvers._kernels__losses import loss_value
 from varmix.solvers import Custom, Linear
-from varmix.solvers._coordinate__blocks import Layout
-from varmix.solvers._coordinate__columns import block_lipschitz
-from varmix.solvers._coordinate__columns import columns_of
-from varmix.solvers._problems__problem import PART
-from varmix.solvers._problems__problem import mean_gradient
+from varmix.solvers._coordinate import Layout, block_lipschitz, columns_of
+from varmix.solvers._kernels import LOSSES, loss_slope, loss_value, squares
+from varmix.solvers._problems import PART, mean_gradient
 
 ALL = pytest.mark.parametrize("kind", KINDS)
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES)

@@ -8,8 +8,7 @@ import pytest
 from helpers import atom_probabilities, lane_probabilities
 from solving import OVER_POINTS, coordinates, law, linear, samplers, step_of
 from varmix.allocate import independent, stratified
-from varmix.solvers._coordinate import CompiledCoordinates
-from varmix.solvers._coordinate import Coordinates
+from varmix.solvers._coordinate import CompiledCoordinates, Coordinates
 
 N = 7
 NAMES = [

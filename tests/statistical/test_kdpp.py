@@ -10,13 +10,13 @@ import pytest
 
 from kdpps import features, ratios_by_enumeration
 from varmix import KDpp, Uniform
+from varmix._core.rng import Uniforms
+from varmix._core.spaces import Subsets
+from varmix._sampler import Sampler
 from varmix.allocate import independent
 from varmix.components._guide_table import Table
 from varmix.learners import Fixed
-from varmix._sampler import Sampler
-from varmix._core.spaces import Subsets
 from varmix.testing import chi_square_z, count_atoms
-from varmix._core.rng import Uniforms
 
 RIDGES = [0.1, 1.0, 10.0]
 DRAWS, LIMIT = 1_000_000, 4.0

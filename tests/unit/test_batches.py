@@ -6,9 +6,9 @@ import pytest
 import varmix
 from helpers import Constant
 from varmix import Dense, Fixed, Groups, Sampler, with_uniform
+from varmix._core.rng import Uniforms
 from varmix.allocate import Shuffled, assign_batches, carried, independent, shared, stratified, systematic
 from varmix.testing import same
-from varmix._core.rng import Uniforms
 
 STATELESS = [independent, stratified, systematic, shared]
 SHARES = np.array([0.3, 0.0, 0.45, 0.25])

@@ -10,8 +10,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import varmix
-from varmix import Dense
-from varmix import Groups
+from varmix import Dense, Groups
 from varmix._core import checkpoint
 from varmix.testing import same
 

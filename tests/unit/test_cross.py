@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import varmix
 from helpers import nameless
 from varmix import BarrierNewton, Fixed, Groups, Neyman, Sampler, with_uniform
+from varmix._core.rng import Uniforms
 from varmix.allocate import carried
 from varmix.components import _groups_norm_split as cross
 from varmix.testing import same
-from varmix._core.rng import Uniforms
 
 SIZES = np.array([1, 2, 3, 16, 50])
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(5), SIZES))

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from lab import datasets
-from lab.datasets import DataUnavailable
-from lab.datasets import sources
+from lab.datasets import DataUnavailable, sources
 
 
 @pytest.mark.usefixtures("active")

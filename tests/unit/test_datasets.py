@@ -7,11 +7,7 @@ import numpy as np
 import pytest
 
 from lab import datasets
-from lab.datasets import DataDamaged
-from lab.datasets import DataUnavailable
-from lab.datasets import Spec
-from lab.datasets import catalogue
-from lab.datasets import npz
+from lab.datasets import DataDamaged, DataUnavailable, Spec, catalogue, npz
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,9 +14,8 @@ from safetensors.numpy import save_file
 
 import varmix
 from varmix._core import checkpoint
+from varmix._core.draw import WINDOW, PastIds
 from varmix.components import Distances
-from varmix._core.draw__receipts import WINDOW
-from varmix._core.draw__receipts import PastIds
 from varmix.testing import same
 
 LABELS = np.repeat([0, 1, 2], [5, 10, 15])

@@ -4,8 +4,8 @@ import pytest
 import varmix
 from kdpps import features, inclusion_by_enumeration, listed, ratios_by_enumeration, ratios_by_fractions
 from varmix import GainMeter, KDpp, Subsets, Uniform, with_uniform
-from varmix.reweight import SoftTruncation, exact, horvitz_thompson
 from varmix._core.rng import Uniforms
+from varmix.reweight import SoftTruncation, exact, horvitz_thompson
 
 RIDGES = [0.1, 1.0, 10.0]
 CASES = [(n, size, d) for n in (8, 9) for size in (3, 4) for d in (2, 3, 4)]

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import varmix
-from lab.experiments.convex.tasks import LISTED
-from lab.experiments.convex.tasks import TASKS
+from lab.experiments.convex.tasks import LISTED, TASKS
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ("docs/_build/", "docs/api/generated/")
@@ -107,7 +106,7 @@ def test_the_page_on_when_it_pays_has_every_convex_task():
 
 
 def test_the_page_on_estimators_says_how_long_an_epoch_took():
-    results = json.loads((ROOT / "benchmarks/results/estimators.json").read_text())
+    results = json.loads((ROOT / "lab/results/estimators.json").read_text())
     rows = [row for title, row in results.items() if title != "machine"]
     for arm, words in (
         ("shuffle", 'with `sampling="shuffle"`'),

@@ -6,9 +6,7 @@ import pytest
 import varmix
 import varmix.testing
 from varmix import Dense, Groups
-from varmix._core.draw__receipts import WINDOW
-from varmix._core.draw__receipts import PastIds
-from varmix._core.draw__receipts import UsedReceipts
+from varmix._core.draw import WINDOW, PastIds, UsedReceipts
 
 
 @pytest.fixture

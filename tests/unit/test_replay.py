@@ -8,11 +8,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import varmix
 from varmix import Fixed, Replay, Sampler, vrm, with_uniform
-from varmix._core.validation import same
-from varmix.components._replay import SETTINGS
-from varmix.components._replay__ring import MAGNITUDES
-from varmix.components._replay_kernels import bucket_of
 from varmix._core.spaces import Window
+from varmix._core.validation import same
+from varmix.components._replay import MAGNITUDES, PAPER_SETTINGS
+from varmix.components._replay_kernels import bucket_of
 
 PAIRS = ((0.01, 0.9), (1.0, 0.5), (0.0, 2.0))
 
@@ -220,9 +219,9 @@ def test_feedback_of_items_that_are_yet_to_come_touches_nothing():
 
 
 def test_settings_of_the_paper_are_the_default():
-    assert Replay(5).settings == SETTINGS
-    assert len(SETTINGS) == 9
-    assert set(SETTINGS) == {(e, a) for e in (0.01, 0.1, 1.0) for a in (0.1, 0.5, 0.9)}
+    assert Replay(5).settings == PAPER_SETTINGS
+    assert len(PAPER_SETTINGS) == 9
+    assert set(PAPER_SETTINGS) == {(e, a) for e in (0.01, 0.1, 1.0) for a in (0.1, 0.5, 0.9)}
 
 
 def test_any_error_from_1e_minus_12_to_1e_12_is_told_apart():
@@ -236,7 +235,7 @@ def test_any_error_from_1e_minus_12_to_1e_12_is_told_apart():
 
 
 def test_memory_is_at_most_24_bytes_an_item_for_any_number_of_settings():
-    for settings in (SETTINGS, SETTINGS * 11):
+    for settings in (PAPER_SETTINGS, PAPER_SETTINGS * 11):
         for capacity in (10**5, 10**6):
             assert 12 * capacity <= Replay(capacity, settings).nbytes <= 24 * capacity
 

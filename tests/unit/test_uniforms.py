@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from varmix._core.rng import BLOCK
-from varmix._core.rng import Uniforms
+from varmix._core.rng import BLOCK, Uniforms
 
 PATTERN = [1, 5, BLOCK - 3, 2, 3 * BLOCK, 7, BLOCK, 1]
 

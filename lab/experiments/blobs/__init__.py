@@ -1,6 +1,6 @@
 """Blobs, section 6.1: a linear SVM on six Gaussian blobs, where only the two middle ones hold support vectors.
 
-    varmix reproduce blobs
+    python -m lab reproduce blobs
 
 Five epochs of online gradient descent with step 0.01 / sqrt(t) on 10,000 points; the feedback is the norm of the hinge
 loss's gradient, zeros included.  The mixture should find the middle blobs by itself, and accuracy should stay high
@@ -9,9 +9,7 @@ again; what counts is from when on it is *sustained*.
 """
 
 from lab.experiments.blobs.findings import findings
-from lab.experiments.blobs.protocol import plan
-from lab.experiments.blobs.protocol import run
-from lab.experiments.blobs.protocol import seconds
+from lab.experiments.blobs.protocol import plan, run, seconds
 from lab.reproduce.experiment import Experiment
 
 EXPERIMENT = Experiment("blobs", plan, run, seconds, findings)

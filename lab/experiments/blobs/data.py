@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
+from lab.arrays import FloatArray, IntArray
 
 BLOBS = 6
 MIDDLE = (2, 3)

@@ -6,27 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lab.experiments.blobs.data import BLOBS
-from lab.experiments.blobs.data import MIDDLE
-from lab.experiments.blobs.data import PLACES
-from lab.experiments.blobs.data import make_blobs
-from lab.experiments.blobs.protocol import AGAIN
-from lab.experiments.blobs.protocol import AHEAD
-from lab.experiments.blobs.protocol import ARMS
-from lab.experiments.blobs.protocol import FIGURE_AT
-from lab.experiments.blobs.protocol import LEVEL
-from lab.experiments.blobs.protocol import MIXTURE
-from lab.experiments.blobs.protocol import SHUFFLE
-from lab.experiments.blobs.protocol import UNIFORM
-from lab.reproduce.findings import Claim
-from lab.reproduce.findings import Evolution
-from lab.reproduce.findings import Findings
-from lab.reproduce.findings import Picture
-from lab.reproduce.findings import Verdict
+from lab.experiments.blobs.data import BLOBS, MIDDLE, PLACES, make_blobs
+from lab.experiments.blobs.protocol import AGAIN, AHEAD, ARMS, FIGURE_AT, LEVEL, MIXTURE, SHUFFLE, UNIFORM
+from lab.reproduce.findings import Claim, Evolution, Findings, Picture, Verdict
 from lab.reproduce.records import Record
-from lab.statistics import mean
-from lab.statistics import median
-from lab.statistics import times_sooner
+from lab.statistics import mean, median, times_sooner
 from varmix.meter import Interval
 
 if TYPE_CHECKING:
@@ -160,9 +144,7 @@ def _evolution(records: list[Record]) -> Evolution:
 
 
 def _figure(arms: Arms) -> "Figure":
-    from lab.plots import COLORS
-    from lab.plots import lines
-    from lab.plots import panels
+    from lab.plots import COLORS, lines, panels
 
     figure, (left, middle, right) = panels(3)
     data, height = make_blobs(), PLACES["row"].height

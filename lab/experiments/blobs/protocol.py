@@ -5,24 +5,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix.components import Groups
-from lab.experiments.blobs.data import PLACES
-from lab.experiments.blobs.data import Blobs
-from lab.experiments.blobs.data import make_blobs
+from lab.arrays import FloatArray, IntArray
+from lab.experiments.blobs.data import PLACES, Blobs, make_blobs
 from lab.reproduce.experiment import Mode
-from lab.reproduce.records import Config
-from lab.reproduce.records import Result
+from lab.reproduce.records import Config, Result
+from varmix import Sampler, uniform, vrm
+from varmix.components import Groups
 from varmix.learners import ONS
-from varmix._presets import uniform
-from varmix._presets import vrm
-from varmix._sampler import Sampler
-from varmix.solvers import Linear
-from varmix.solvers import Trace
-from varmix.solvers import _sgd as sgd
+from varmix.solvers import Linear, Trace
 from varmix.solvers import Result as Run
-from varmix.solvers._schedules import InverseRoot
+from varmix.solvers import _sgd as sgd
+from varmix.solvers.schedules import InverseRoot
 
 LEVEL = 0.99  # the accuracy to be sustained
 LOOK = 25  # iterations between two looks at the accuracy

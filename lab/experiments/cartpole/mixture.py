@@ -4,20 +4,11 @@ import math
 
 import numpy as np
 
-from varmix._core.validation import BoolArray
-from varmix._core.validation import FloatArray
-from lab.experiments.cartpole.protocol import COMPONENTS
-from lab.experiments.cartpole.protocol import EVEN
-from lab.experiments.cartpole.protocol import SINGLES
-from lab.experiments.cartpole.protocol import STRONGEST
-from lab.experiments.cartpole.protocol import VRM
-from lab.experiments.cartpole.table import ENOUGH
-from lab.experiments.cartpole.table import Table
-from lab.reproduce.findings import Claim
-from lab.reproduce.findings import Verdict
-from lab.statistics import mean
-from lab.statistics import median
-from lab.statistics import share
+from lab.arrays import BoolArray, FloatArray
+from lab.experiments.cartpole.protocol import COMPONENTS, EVEN, SINGLES, STRONGEST, VRM
+from lab.experiments.cartpole.table import ENOUGH, Table
+from lab.reproduce.findings import Claim, Verdict
+from lab.statistics import mean, median, share
 from varmix.meter import Interval
 
 EARLY = 20  # episodes

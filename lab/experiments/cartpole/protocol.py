@@ -1,12 +1,13 @@
-"""The arms of section 6.3: one agent and one buffer, only settings and learner of the buffer differ."""
+"""The arms of the CartPole experiment, and its runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from varmix.components._replay import SETTINGS
-from varmix.learners import Fixed, Learner
-from varmix.rl._replay_buffer import LEARNER
+from lab.reproduce.experiment import Mode
+from lab.reproduce.records import Config, Result
+from varmix.components import PAPER_SETTINGS
+from varmix.learners import BarrierNewton, Fixed, Learner
 
 UNIFORM, AGAIN, EVEN, VRM = "uniform", "uniform again", "fixed mixture", "VRM"
 
@@ -37,14 +38,38 @@ class Arm:
 
 
 _ALONE, _NEVER = Fixed([1.0, 0.0]), Fixed([0.0, 1.0])
-SINGLES = {name(setting): setting for setting in SETTINGS}
+SINGLES = {name(setting): setting for setting in PAPER_SETTINGS}
 COMPONENTS = (*SINGLES, UNIFORM)
 ARMS = {
-    UNIFORM: Arm(SETTINGS[:1], _NEVER),
-    AGAIN: Arm(SETTINGS[:1], _NEVER, stream=1),
+    UNIFORM: Arm(PAPER_SETTINGS[:1], _NEVER),
+    AGAIN: Arm(PAPER_SETTINGS[:1], _NEVER, stream=1),
     **{single: Arm([setting], _ALONE) for single, setting in SINGLES.items()},
-    EVEN: Arm(SETTINGS, Fixed([1 / len(COMPONENTS)] * len(COMPONENTS)), looked=True),
-    VRM: Arm(SETTINGS, LEARNER, looked=True),
+    EVEN: Arm(PAPER_SETTINGS, Fixed([1 / len(COMPONENTS)] * len(COMPONENTS)), looked=True),
+    VRM: Arm(PAPER_SETTINGS, BarrierNewton(eps=0.3), looked=True),
 }
 BASELINES = (UNIFORM, AGAIN)  # pooled: no arm is compared with one lucky set of runs
-STRONGEST = max(alpha for _, alpha in SETTINGS)
+STRONGEST = max(alpha for _, alpha in PAPER_SETTINGS)
+
+
+SEEDS, EPISODES = {"quick": 1, "full": 50}, {"quick": 40, "full": 200}
+
+
+def plan(mode: Mode) -> list[Config]:
+    """All arms on 50 seeds; in quick mode two arms on one, and fewer episodes.
+
+    Seeds 900 to 907 are those that the agent's settings were chosen on.
+    """
+    arms = ARMS if mode == "full" else (UNIFORM, VRM)
+    return [{"arm": arm, "seed": seed, "episodes": EPISODES[mode]} for seed in range(SEEDS[mode]) for arm in arms]
+
+
+def run(config: Config) -> Result:
+    """Play, and write down rewards, mixtures and costs."""
+    from lab.experiments.cartpole import training as runs  # it imports PyTorch, which plans and findings do without
+
+    return runs.run(config)
+
+
+def seconds(config: Config) -> float:
+    """About 0.7 ms a step; how many steps there are depends on how well it learns."""
+    return float(3.0 + 0.7e-3 * config["episodes"] * (40 if config["episodes"] < 100 else 220))

@@ -4,18 +4,10 @@ import math
 
 import numpy as np
 
-from lab.experiments.cartpole.protocol import AGAIN
-from lab.experiments.cartpole.protocol import BASELINES
-from lab.experiments.cartpole.protocol import SINGLES
-from lab.experiments.cartpole.protocol import UNIFORM
-from lab.experiments.cartpole.protocol import VRM
-from lab.experiments.cartpole.table import ENOUGH
-from lab.experiments.cartpole.table import Table
-from lab.reproduce.findings import Claim
-from lab.reproduce.findings import Verdict
-from lab.statistics import difference
-from lab.statistics import mean
-from lab.statistics import median
+from lab.experiments.cartpole.protocol import AGAIN, BASELINES, SINGLES, UNIFORM, VRM
+from lab.experiments.cartpole.table import ENOUGH, Table
+from lab.reproduce.findings import Claim, Verdict
+from lab.statistics import difference, mean, median
 from varmix.meter import Interval
 
 LOSS = 20.0  # points of reward that count as a loss

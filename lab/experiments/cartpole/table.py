@@ -4,14 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from lab.experiments.cartpole.protocol import ARMS
-from lab.experiments.cartpole.protocol import BASELINES
-from lab.experiments.cartpole.protocol import EVEN
-from lab.experiments.cartpole.protocol import SINGLES
-from lab.experiments.cartpole.protocol import VRM
-from lab.reproduce.records import Record
-from lab.reproduce.records import Result
+from lab.arrays import FloatArray
+from lab.experiments.cartpole.protocol import ARMS, BASELINES, EVEN, SINGLES, VRM
+from lab.reproduce.records import Record, Result
 
 LAST = 50  # episodes at the end that are told apart
 ENOUGH = 20  # seeds, below which nothing is judged

@@ -1,4 +1,4 @@
-"""A run in CartPole: play, learn after every step, look at the buffer from time to time."""
+"""One run of an agent, with its rewards, mixtures and second moments on the way."""
 
 import time
 from collections.abc import Callable
@@ -6,9 +6,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from lab.experiments.cartpole.dqn import Agent
-from lab.experiments.cartpole.dqn import Settings
-from lab.experiments.cartpole.dqn__network import Vector
+from lab.experiments.cartpole.dqn import Agent, Settings, Vector
+from lab.experiments.cartpole.protocol import ARMS, Arm
+from lab.reproduce.records import Config, Result
+from varmix.hindsight import best_mixture
+from varmix.learners import Evidence
 from varmix.meter import GainMeter
 from varmix.rl import ReplayBuffer
 
@@ -116,3 +118,83 @@ def _compile(buffer: ReplayBuffer, environment: Environment, settings: Settings)
     _, draw = buffer.sample(settings.batch)
     GainMeter().update(draw, np.ones(settings.batch))
     buffer.update(draw, np.ones(settings.batch))
+
+
+TOLERANCE = 1e-3  # of the best mixture's cost: far below what is told of it
+
+
+class Costs(NamedTuple):
+    """Second moments of a weighted error drawn from the buffer as it is, with the networks as they are.
+
+    Attributes
+    ----------
+    components
+        f_j = mean( delta^2 / q_j ) of every component alone, the uniform one last: mean( delta^2 ).
+    mixture
+        That of the present mixture.
+    best
+        That of the best mixture of these components.
+    ideal
+        mean( |delta| )^2, the least that any law could have.
+    """
+
+    components: list[float]
+    mixture: float
+    best: float
+    ideal: float
+
+
+def costs(agent: Agent, buffer: ReplayBuffer) -> Costs:
+    """Ask for the errors of all transitions, and tell nobody."""
+    everything = buffer.sampler.census()
+    norms = np.abs(agent.errors(buffer.transitions(everything.indices)))
+    squares, ratios = norms**2, everything.ratios
+    return Costs(
+        np.mean(squares[:, None] / ratios, axis=0).tolist(),
+        float(np.mean(squares / (ratios @ buffer.sampler.mixture))),
+        best_mixture(Evidence(ratios, squares), tolerance=TOLERANCE).cost,
+        float(norms.mean() ** 2),
+    )
+
+
+EVERY = 5  # episodes between two looks at all of the buffer
+
+
+def run(config: Config) -> Result:
+    """Play, and write down rewards, mixtures and costs."""
+    arm, settings = ARMS[config["arm"]], Settings()
+    looks = Looks(arm)
+
+    def make(environment: Environment, seed: np.random.SeedSequence) -> ReplayBuffer:
+        return ReplayBuffer(
+            settings.capacity,
+            environment.observation_space,
+            environment.action_space,
+            settings=arm.settings,
+            discount=settings.discount,
+            learner=arm.learner,
+            rng=np.random.default_rng(seed),
+        )
+
+    seed = np.random.SeedSequence([config["seed"], arm.stream])
+    return {**play(settings, make, seed, config["episodes"], looks)._asdict(), **looks.seen}
+
+
+class Looks:
+    """What is seen of the buffer after episodes: the mixture, and from time to time all costs."""
+
+    def __init__(self, arm: Arm) -> None:
+        self._arm = arm
+        self.seen: dict[str, list[Any]] = {}
+        if arm.looked:
+            self.seen = {name: [] for name in ("mixtures", "looks", "components", "mixture", "best", "ideal")}
+
+    def __call__(self, episode: int, agent: Agent, buffer: ReplayBuffer) -> None:
+        """Look."""
+        if not self._arm.looked:
+            return
+        self.seen["mixtures"].append(np.round(buffer.sampler.mixture, 5).tolist())
+        if episode % EVERY == 0:
+            self.seen["looks"].append(episode)
+            for name, value in costs(agent, buffer)._asdict().items():
+                self.seen[name].append(value)

@@ -1,16 +1,13 @@
 """Convex problems on real data: adaptive sampling against plain reshuffling.
 
-    varmix reproduce convex
+    python -m lab reproduce convex
 
 Logistic regression and least squares by SGD with linear decay.  What people use today is not uniform draws with
 replacement but `shuffle=True`, so that is the baseline; every arm has its own best step, found on other seeds.
 """
 
 from lab.experiments.convex.findings import findings
-from lab.experiments.convex.protocol import plan
-from lab.experiments.convex.protocol import run
-from lab.experiments.convex.protocol import seconds
-from lab.experiments.convex.protocol import then
+from lab.experiments.convex.protocol import plan, run, seconds, then
 from lab.reproduce.experiment import Experiment
 
 EXPERIMENT = Experiment("convex", plan, run, seconds, findings, then)

@@ -5,16 +5,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from varmix import allocate, literature
+from lab.experiments.convex.tasks import problem, sparse
+from varmix import Sampler, allocate, importance, literature, uniform, vrm
 from varmix.components import Groups
 from varmix.estimators import _auto_groups as auto
-from lab.experiments.convex.tasks import problem
-from lab.experiments.convex.tasks import sparse
 from varmix.learners import Fixed, Neyman
-from varmix._presets import importance
-from varmix._presets import uniform
-from varmix._presets import vrm
-from varmix._sampler import Sampler
 
 RESHUFFLING, MIXTURE, CROSS, CROSS_NEYMAN = "reshuffling", "mixture", "mixture, cross", "mixture, cross, Neyman"
 AGAIN, PROPORTIONAL = "reshuffling again", "proportional"

@@ -4,24 +4,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from lab import datasets
-from varmix import solvers
-from lab.experiments.convex.arms import AGAIN
-from lab.experiments.convex.arms import ARMS
-from lab.experiments.convex.arms import CROSS
-from lab.experiments.convex.arms import MIXTURE
-from lab.experiments.convex.arms import RESHUFFLING
-from lab.experiments.convex.tasks import LISTED
-from lab.experiments.convex.tasks import TASKS
-from lab.experiments.convex.tasks import at_hand
-from lab.experiments.convex.tasks import least
-from lab.experiments.convex.tasks import problem
-from lab.experiments.convex.tasks import unit
+from lab.experiments.convex.arms import AGAIN, ARMS, CROSS, MIXTURE, RESHUFFLING
+from lab.experiments.convex.tasks import LISTED, TASKS, at_hand, least, problem, unit
 from lab.reproduce.experiment import Mode
-from lab.reproduce.records import Config
-from lab.reproduce.records import Record
-from lab.reproduce.records import Result
+from lab.reproduce.records import Config, Record, Result
 from lab.statistics import geometric_mean
-from varmix.solvers._schedules import LinearDecay
+from varmix import solvers
+from varmix.solvers.schedules import LinearDecay
 
 BATCHES = (32, 1)
 TUNING, TEST = range(900, 904), range(12)

@@ -5,21 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from lab.experiments.convex.arms import AGAIN
-from lab.experiments.convex.arms import ARMS
-from lab.experiments.convex.arms import CURSORS
-from lab.experiments.convex.arms import RESHUFFLING
-from lab.experiments.convex.protocol import BATCHES
-from lab.experiments.convex.protocol import SMALLEST
-from lab.experiments.convex.protocol import Key
-from lab.experiments.convex.protocol import key
+from lab.arrays import FloatArray
+from lab.experiments.convex.arms import AGAIN, ARMS, CURSORS, RESHUFFLING
+from lab.experiments.convex.protocol import BATCHES, SMALLEST, Key, key
 from lab.experiments.convex.tasks import TASKS
 from lab.reproduce.records import Record
-from lab.statistics import combined
-from lab.statistics import geometric_mean
-from lab.statistics import ratio
-from lab.statistics import times_sooner
+from lab.statistics import combined, geometric_mean, ratio, times_sooner
 from varmix.meter import Interval
 
 RESAMPLES = 1000  # of the bootstrap

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lab import datasets
-from varmix._core.validation import FloatArray
+from lab.arrays import FloatArray
 from varmix.solvers import Linear
 
 L2 = 1e-4  # scikit-learn's default

@@ -1,17 +1,14 @@
 """k-DPPs, section 6.2: linear regression on minibatches that are drawn as sets.
 
-    varmix reproduce kdpp
+    python -m lab reproduce kdpp
 
 First as printed: step 1e-4 / sqrt(t), 100 epochs, batches of five, three ridges, importance weights softly truncated.
 Then a fair comparison: unbiased weights, every method with its own best step, chosen on other seeds, and what counts is
 from when on an excess error is *sustained*.
 """
 
-from lab.reproduce.experiment import Experiment
 from lab.experiments.kdpp.findings import findings
-from lab.experiments.kdpp.protocol import plan
-from lab.experiments.kdpp.protocol import run
-from lab.experiments.kdpp.protocol import seconds
-from lab.experiments.kdpp.protocol import then
+from lab.experiments.kdpp.protocol import plan, run, seconds, then
+from lab.reproduce.experiment import Experiment
 
 EXPERIMENT = Experiment("kdpp", plan, run, seconds, findings, then)

@@ -2,17 +2,11 @@
 
 from itertools import product
 
-from lab.reproduce.findings import Claim
-from lab.reproduce.findings import Verdict
-from lab.experiments.kdpp.protocol import BEST
-from lab.experiments.kdpp.protocol import FAIR
-from lab.experiments.kdpp.protocol import ITERATIONS
-from lab.experiments.kdpp.protocol import PACES
-from lab.experiments.kdpp.regression import LEVELS
-from lab.experiments.kdpp.regression import MEANS
+from lab.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PACES
+from lab.experiments.kdpp.regression import LEVELS, MEANS
+from lab.reproduce.findings import Claim, Verdict
 from lab.reproduce.records import Record
-from lab.statistics import geometric_mean
-from lab.statistics import times_sooner
+from lab.statistics import geometric_mean, times_sooner
 from varmix.meter import Interval
 
 

@@ -2,12 +2,9 @@
 
 import numpy as np
 
-from lab.reproduce.findings import Claim
-from lab.reproduce.findings import Verdict
-from lab.experiments.kdpp.protocol import ITERATIONS
-from lab.experiments.kdpp.protocol import PRINTED
-from lab.experiments.kdpp.protocol import PRINTED_STEP
+from lab.experiments.kdpp.protocol import ITERATIONS, PRINTED, PRINTED_STEP
 from lab.experiments.kdpp.regression import MEANS
+from lab.reproduce.findings import Claim, Verdict
 from lab.reproduce.records import Record
 from lab.statistics import times_sooner
 from varmix.meter import Interval

@@ -9,19 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numba
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix.components import KDpp, with_uniform
-from varmix._kernels.jit import kernel
+from lab.arrays import FloatArray, IntArray
+from varmix import Sampler, importance, uniform, vrm
+from varmix.components import KDpp, Subsets, with_uniform
 from varmix.learners import Fixed
-from varmix._presets import importance
-from varmix._presets import uniform
-from varmix._presets import vrm
 from varmix.reweight import SoftTruncation, exact, horvitz_thompson
-from varmix._sampler import Sampler
-from varmix._core.spaces import Subsets
 
 SIZE = 5
 RIDGES = (1.0, 10.0, 100.0)
@@ -89,7 +84,7 @@ ARMS: dict[str, Callable[[Regression, int], Sampler]] = {
 }
 
 
-@kernel
+@numba.njit(cache=True, error_model="numpy")
 def batch_gradients(
     X: FloatArray, y: FloatArray, points: IntArray, weights: FloatArray, theta: FloatArray, out: FloatArray
 ) -> None:

@@ -6,20 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from varmix import allocate
-from varmix._core.validation import FloatArray
+from lab.arrays import FloatArray
+from varmix import Sampler, allocate, uniform, vrm
 from varmix.components import Dense, Distances
-from varmix.estimators.clustering import Relay
-from varmix.estimators.clustering import Seeding
-from varmix.estimators.clustering import by_seeding
-from varmix.estimators.clustering import _samplers__cells as cells
-from varmix.estimators.clustering import plus_plus
-from varmix.estimators.clustering import seeded
+from varmix.estimators.clustering import Relay, Seeding, by_seeding, plus_plus, seeded
+from varmix.estimators.clustering import _samplers as cells
 from varmix.learners import ONS, Fixed
 from varmix.literature import vrb
-from varmix._presets import uniform
-from varmix._presets import vrm
-from varmix._sampler import Sampler
 
 PAPERS = 10  # components of the paper's mixture
 SNAPSHOTS = (1, 10, None)  # centres of the seeding after which distances are kept; None is all

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
+from lab.arrays import FloatArray
+from lab.experiments.kmeans.arms import ARMS, EACH_BATCH, Start
+from varmix import Sampler
 from varmix.estimators.clustering import Descent, Relay, seeded
-from lab.experiments.kmeans.arms import ARMS
-from lab.experiments.kmeans.arms import EACH_BATCH
-from lab.experiments.kmeans.arms import Start
-from varmix._sampler import Sampler
 
 BATCH = 100
 ROWS = 4096  # of ratios that are looked at together

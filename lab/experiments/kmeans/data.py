@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from lab import datasets
-from varmix._core.validation import FloatArray
+from lab.arrays import FloatArray
 from lab.datasets.components import whitened
 
 TRAINED = 0.8  # the part of the points to train on

@@ -1,35 +1,133 @@
-"""What the runs of section 6.4 show."""
+"""What the k-means runs show: claims, figures and their words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
 
-from lab.reproduce.findings import Claim
-from lab.reproduce.findings import Findings
-from lab.reproduce.findings import Picture
-from lab.experiments.kmeans.arms import AGAIN
-from lab.experiments.kmeans.arms import BASELINES
-from lab.experiments.kmeans.arms import DEFAULT
-from lab.experiments.kmeans.arms import PUBLISHED
-from lab.experiments.kmeans.arms import UNIFORM
-from lab.experiments.kmeans.arms import VRB
-from lab.experiments.kmeans.arms import VRB_SEEDED
+import numpy as np
+
+from lab.experiments.kmeans.arms import (
+    AGAIN,
+    BASELINES,
+    DEFAULT,
+    DEFAULTS,
+    PUBLISHED,
+    RESHUFFLING,
+    UNIFORM,
+    VRB,
+    VRB_SEEDED,
+)
 from lab.experiments.kmeans.course import MOMENT_AT
-from lab.experiments.kmeans.data import CHEST
-from lab.experiments.kmeans.data import GENERATED
-from lab.experiments.kmeans.data import KDD
-from lab.experiments.kmeans.data import MNIST
-from lab.experiments.kmeans.data import REAL
-from lab.experiments.kmeans.findings__figures import figure
+from lab.experiments.kmeans.data import CHEST, GENERATED, KDD, MNIST, REAL
 from lab.experiments.kmeans.table import Table
-from lab.experiments.kmeans.findings__words import LEVELS
-from lab.experiments.kmeans.findings__words import both
-from lab.experiments.kmeans.findings__words import each
-from lab.experiments.kmeans.findings__words import levels
-from lab.experiments.kmeans.findings__words import limits
-from lab.experiments.kmeans.findings__words import reached
-from lab.experiments.kmeans.findings__words import said
-from lab.experiments.kmeans.findings__words import settings
-from lab.experiments.kmeans.findings__words import verdict
+from lab.reproduce.findings import Claim, Findings, Picture, Verdict
 from lab.reproduce.records import Record
+from varmix.meter import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Some of the arms, so that lines can be told apart; the table has all of them.
+DRAWN = (DEFAULT, UNIFORM, PUBLISHED, VRB, DEFAULTS, VRB_SEEDED, RESHUFFLING)
+Against = Literal["time", "iterations"]
+
+
+def figure(table: Table, against: Against) -> "Figure":
+    """Draw the relative error, a panel per set, mean and 95 % band over seedings."""
+    from lab.plots import panels
+
+    drawn, axes = panels(max(len(table.sets), 1), width=4.0, height=3.4)
+    for panel, name in zip(axes, table.sets, strict=False):
+        for index, arm in enumerate(DRAWN):
+            _line(panel, table, name, arm, index, against)
+        panel.set(title=name, xscale="log", xlabel=_label(against), ylabel="relative error, %")
+        _frame(panel)
+    if table.sets:
+        axes[0].legend(loc="lower left", fontsize=7)
+    return drawn
+
+
+def _frame(panel: "Axes") -> None:
+    """Show the means whole, and of the bands what fits; a logarithm where all means are positive."""
+    from lab.plots import plain
+
+    heights = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in panel.get_lines()] or [np.ones(1)])
+    low, high = float(heights.min()), float(heights.max())
+    if low > 0:
+        panel.set(yscale="log", ylim=(low / 1.5, high * 1.5))
+        plain(panel.yaxis)
+    else:
+        panel.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+    plain(panel.xaxis)
+
+
+def _label(against: Against) -> str:
+    return "milliseconds, set-up included" if against == "time" else "iterations"
+
+
+def _line(panel: "Axes", table: Table, name: str, arm: str, index: int, against: Against) -> None:
+    from lab.plots import lines
+
+    arms = BASELINES if arm == UNIFORM else (arm,)
+    errors, seconds = table.means(name, arms, "errors"), table.means(name, arms, "seconds")
+    if errors:
+        x = 1e3 * np.mean(seconds, axis=0) if against == "time" else np.array(table.marks, dtype=float)
+        first = 1 if against == "iterations" or x[0] < 0.1 * x[1] else 0  # a logarithm has no room for zero
+        lines(panel, x[first:].tolist(), [(100 * e[first:]).tolist() for e in errors], arm, index)
+
+
+ENOUGH = 8  # seedings, below which nothing is judged
+LEVELS = (100, 500)  # iterations of uniform draws whose error is to be reached
+
+
+def settings(table: Table) -> str:
+    """Say how many seedings and runs there were."""
+    seedings = min(len(table.results(name)) for name in table.sets)
+    return f"{seedings} seedings x {table.runs} runs, 100 clusters, batch 100"
+
+
+def verdict(table: Table, met: dict[str, bool | None]) -> Verdict:
+    """Judge what is asked of several sets; None is what did not run, and too few seedings say nothing."""
+    if any(good is None or len(table.results(name)) < ENOUGH for name, good in met.items()):
+        return "too few runs"
+    if all(met.values()):
+        return "holds"
+    return "holds in part" if any(met.values()) else "does not hold"
+
+
+def each(table: Table, text: Callable[[str], str | None]) -> str:
+    """Say something of every set that ran."""
+    found = {name: text(name) for name in table.sets}
+    told = [f"{name} {said}" for name, said in found.items() if said]
+    return f"{'; '.join(told)}." if told else ""
+
+
+def said(interval: Interval | None) -> str | None:
+    """Say an interval, if there is one."""
+    return None if interval is None else str(interval)
+
+
+def levels(table: Table, name: str, arm: str, than: Sequence[str] = BASELINES) -> list[Interval]:
+    """Give how many times sooner an arm is at each level that is known."""
+    found = [table.faster(name, arm, level, than) for level in LEVELS]
+    return [interval for interval in found if interval is not None]
+
+
+def both(table: Table, name: str, arm: str, than: Sequence[str] = BASELINES) -> str | None:
+    """Say how many times sooner an arm is at the levels."""
+    return " and ".join(map(str, levels(table, name, arm, than))) or None
+
+
+def reached(who: str, told: str) -> str:
+    """Say what times are about."""
+    marks = " and ".join(map(str, LEVELS))
+    return f"{who}, times sooner at the error that uniform draws have after {marks} iterations: {told}" if told else ""
+
+
+def limits(asked: dict[str, float]) -> str:
+    """Say what is asked for on each set."""
+    return ", ".join(f"{limit:g} on {name}" for name, limit in asked.items())
+
 
 MOMENTS = {KDD: 0.87, CHEST: 0.46, MNIST: 0.99}  # at most
 BELOW = {KDD: 1.5, CHEST: 6.0}  # percentage points, at least

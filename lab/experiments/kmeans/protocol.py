@@ -6,29 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from varmix import allocate
-from varmix._core.validation import FloatArray
-from varmix.estimators.clustering import Descent, inertia
+from lab.arrays import FloatArray
+from lab.experiments.kmeans.arms import ARMS, Published, Start, papers, start
+from lab.experiments.kmeans.course import BATCH, MARKS, MOMENT_AT, descend, step
+from lab.experiments.kmeans.data import SETS, at_hand, points, smallest, split
 from lab.reproduce.experiment import Mode
-from lab.experiments.kmeans.arms import ARMS
-from lab.experiments.kmeans.arms import Published
-from lab.experiments.kmeans.arms import Start
-from lab.experiments.kmeans.arms import papers
-from lab.experiments.kmeans.arms import start
-from lab.experiments.kmeans.course import BATCH
-from lab.experiments.kmeans.course import MARKS
-from lab.experiments.kmeans.course import MOMENT_AT
-from lab.experiments.kmeans.course import descend
-from lab.experiments.kmeans.course import step
-from lab.experiments.kmeans.data import SETS
-from lab.experiments.kmeans.data import at_hand
-from lab.experiments.kmeans.data import points
-from lab.experiments.kmeans.data import smallest
-from lab.experiments.kmeans.data import split
-from lab.reproduce.records import Config
-from lab.reproduce.records import Record
-from lab.reproduce.records import Result
-from varmix._presets import vrm
+from lab.reproduce.records import Config, Record, Result
+from varmix import allocate, vrm
+from varmix.estimators.clustering import Descent, inertia
 
 CLUSTERS = 100
 SEEDINGS, RUNS = {"quick": 2, "full": 10}, {"quick": 2, "full": 10}

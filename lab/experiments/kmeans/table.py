@@ -8,17 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from lab.experiments.kmeans.arms import AGAIN
-from lab.experiments.kmeans.arms import ARMS
-from lab.experiments.kmeans.arms import BASELINES
-from lab.experiments.kmeans.arms import UNIFORM
+from lab.arrays import FloatArray
+from lab.experiments.kmeans.arms import AGAIN, ARMS, BASELINES, UNIFORM
 from lab.experiments.kmeans.data import SETS
-from lab.reproduce.records import Record
-from lab.reproduce.records import Result
-from lab.statistics import mean
-from lab.statistics import median
-from lab.statistics import times_sooner
+from lab.reproduce.records import Record, Result
+from lab.statistics import mean, median, times_sooner
 from varmix.meter import Interval
 
 Recorded = Literal["errors", "seconds", "moment", "ideal", "gain"]

@@ -1,17 +1,14 @@
 """Neural networks against plain reshuffling: MNIST, and five other tasks to see where it pays.
 
-    varmix reproduce mnist
+    python -m lab reproduce networks
 
 Sampling changes how fast a loss falls, so every arm has its own best step, found on other seeds, and two arms of plain
 reshuffling show how far chance goes.  Beside the gain stands the noise of the gradients, and what batches with a
 quarter of that noise would have brought: where these change nothing, no sampling can.
 """
 
-from lab.reproduce.experiment import Experiment
 from lab.experiments.networks.findings import findings
-from lab.experiments.networks.protocol import plan
-from lab.experiments.networks.protocol import run
-from lab.experiments.networks.protocol import seconds
-from lab.experiments.networks.protocol import then
+from lab.experiments.networks.protocol import plan, run, seconds, then
+from lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment("mnist", plan, run, seconds, findings, then)
+EXPERIMENT = Experiment("networks", plan, run, seconds, findings, then)

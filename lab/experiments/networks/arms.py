@@ -6,28 +6,26 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix.components import Groups
-from varmix._core.draw import Draw
-from varmix.estimators._auto_groups import auto_labels
+from lab.arrays import FloatArray, IntArray
 from lab.experiments.networks.data import split
 from lab.experiments.networks.samples import Split
-from lab.experiments.networks.tasks import AGAIN
-from lab.experiments.networks.tasks import ALWAYS
-from lab.experiments.networks.tasks import ALWAYS_CROSS
-from lab.experiments.networks.tasks import BALANCED
-from lab.experiments.networks.tasks import CROSS
-from lab.experiments.networks.tasks import LABELS
-from lab.experiments.networks.tasks import LARGE
-from lab.experiments.networks.tasks import LARGER
-from lab.experiments.networks.tasks import RESHUFFLING
-from lab.experiments.networks.tasks import STATIC
-from lab.experiments.networks.tasks import TASKS
+from lab.experiments.networks.tasks import (
+    AGAIN,
+    ALWAYS,
+    ALWAYS_CROSS,
+    BALANCED,
+    CROSS,
+    LABELS,
+    LARGE,
+    LARGER,
+    RESHUFFLING,
+    STATIC,
+    TASKS,
+)
+from varmix import Draw, Sampler, importance, uniform
+from varmix.components import Groups
+from varmix.estimators import auto_labels
 from varmix.learners import BarrierNewton
-from varmix._presets import importance
-from varmix._presets import uniform
-from varmix._sampler import Sampler
 from varmix.torch._source import as_sampler
 
 

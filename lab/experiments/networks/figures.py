@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from lab.experiments.networks.table import Table
-from lab.experiments.networks.tasks import ALWAYS_CROSS
-from lab.experiments.networks.tasks import ALWAYS_ON
-from lab.experiments.networks.tasks import BALANCED
-from lab.experiments.networks.tasks import BASELINES
-from lab.experiments.networks.tasks import CROSS
-from lab.experiments.networks.tasks import LABELS
-from lab.experiments.networks.tasks import LARGER
-from lab.experiments.networks.tasks import MIXTURES
-from lab.experiments.networks.tasks import MNIST
-from lab.experiments.networks.tasks import RARE
-from lab.experiments.networks.tasks import STATIC
+from lab.experiments.networks.tasks import (
+    ALWAYS_CROSS,
+    ALWAYS_ON,
+    BALANCED,
+    BASELINES,
+    CROSS,
+    LABELS,
+    LARGER,
+    MIXTURES,
+    MNIST,
+    RARE,
+    STATIC,
+)
 from lab.reproduce.records import Result
 from varmix.meter import QUIET
 
@@ -48,8 +50,7 @@ def curves(table: Table, part: Literal["losses", "held"]) -> "Figure":
 
 def rare(table: Table) -> "Figure":
     """Draw both losses of all arms where one class is rare."""
-    from lab.plots import COLORS
-    from lab.plots import panels
+    from lab.plots import COLORS, panels
 
     drawn, (left, right) = panels(2, width=4.4, height=3.2)
     for panel, part, title in ((left, "losses", "training loss"), (right, "held", "held-out loss")):
@@ -69,8 +70,7 @@ def _finished(runs: list[Result]) -> list[Result]:
 
 
 def _lines(panel: "Axes", table: Table, task: str, arms: dict[str, tuple[str, ...]], part: str) -> None:
-    from lab.plots import lines
-    from lab.plots import plain
+    from lab.plots import lines, plain
 
     for index, (name, members) in enumerate(arms.items()):
         runs = _finished(table.runs(task, *members))
@@ -83,8 +83,7 @@ def _lines(panel: "Axes", table: Table, task: str, arms: dict[str, tuple[str, ..
 
 def beside(table: Table) -> "Figure":
     """Draw held-out losses by task, improvement against gain, and noise."""
-    from lab.plots import panels
-    from lab.plots import plain
+    from lab.plots import panels, plain
 
     drawn, (left, middle, right) = panels(3, width=4.4, height=4.4)
     _dots(left, table)
@@ -152,8 +151,7 @@ def _scatter(panel: "Axes", table: Table) -> None:
 
 
 def _noise(panel: "Axes", table: Table) -> None:
-    from lab.plots import COLORS
-    from lab.plots import DASHES
+    from lab.plots import COLORS, DASHES
 
     for index, task in enumerate(table.tasks):
         noise = table.noise(task, *BASELINES)

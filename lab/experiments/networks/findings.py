@@ -2,20 +2,12 @@
 
 from collections.abc import Sequence
 
-from lab.reproduce.findings import Findings
-from lab.reproduce.findings import Picture
-from lab.experiments.networks import images
-from lab.experiments.networks import payoff
-from lab.experiments.networks.figures import beside
-from lab.experiments.networks.figures import curves
-from lab.experiments.networks.figures import rare
-from lab.experiments.networks.protocol import FARTHEST
-from lab.experiments.networks.protocol import best_steps
+from lab.experiments.networks import images, payoff
+from lab.experiments.networks.figures import beside, curves, rare
+from lab.experiments.networks.protocol import FARTHEST, best_steps
 from lab.experiments.networks.table import Table
-from lab.experiments.networks.tasks import CROSS
-from lab.experiments.networks.tasks import MNIST
-from lab.experiments.networks.tasks import RARE
-from lab.experiments.networks.tasks import TASKS
+from lab.experiments.networks.tasks import CROSS, MNIST, RARE, TASKS
+from lab.reproduce.findings import Findings, Picture
 from lab.reproduce.records import Record
 
 SETUP = (

@@ -5,8 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lab.experiments.networks.samples import Split
-from lab.experiments.networks.words import CONTEXT
-from lab.experiments.networks.words import VOCABULARY
+from lab.experiments.networks.words import CONTEXT, VOCABULARY
 
 HIDDEN_IMAGES, HIDDEN_ROWS, EMBEDDING, HIDDEN_WORDS = (128,), (64, 64), 32, 128
 PIXELS = 784

@@ -2,23 +2,21 @@
 
 from collections.abc import Sequence
 
-from lab.reproduce.findings import Claim
-from lab.reproduce.findings import Verdict
 from lab.experiments.networks.table import Table
-from lab.experiments.networks.tasks import AGAIN
-from lab.experiments.networks.tasks import ALWAYS_ON
-from lab.experiments.networks.tasks import BALANCED
-from lab.experiments.networks.tasks import BASELINES
-from lab.experiments.networks.tasks import CROSS
-from lab.experiments.networks.tasks import LARGER
-from lab.experiments.networks.tasks import MIXTURES
-from lab.experiments.networks.tasks import OTHERS
-from lab.experiments.networks.tasks import RARE
-from lab.experiments.networks.tasks import STATIC
-from lab.experiments.networks.wording import listing
-from lab.experiments.networks.wording import number
-from lab.experiments.networks.wording import settings
-from lab.experiments.networks.wording import text
+from lab.experiments.networks.tasks import (
+    AGAIN,
+    ALWAYS_ON,
+    BALANCED,
+    BASELINES,
+    CROSS,
+    LARGER,
+    MIXTURES,
+    OTHERS,
+    RARE,
+    STATIC,
+)
+from lab.experiments.networks.wording import listing, number, settings, text
+from lab.reproduce.findings import Claim, Verdict
 from lab.statistics import geometric_mean
 from varmix.meter import Interval
 

@@ -2,17 +2,9 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from lab.experiments.networks.tasks import AGAIN, CROSS, LARGER, RESHUFFLING, TASKS, Task, at_hand
 from lab.reproduce.experiment import Mode
-from lab.experiments.networks.tasks import AGAIN
-from lab.experiments.networks.tasks import CROSS
-from lab.experiments.networks.tasks import LARGER
-from lab.experiments.networks.tasks import RESHUFFLING
-from lab.experiments.networks.tasks import TASKS
-from lab.experiments.networks.tasks import Task
-from lab.experiments.networks.tasks import at_hand
-from lab.reproduce.records import Config
-from lab.reproduce.records import Record
-from lab.reproduce.records import Result
+from lab.reproduce.records import Config, Record, Result
 
 FIRST = 900  # of the seeds that steps are chosen on
 REPORTED = 200  # first of those that are reported: smaller ones were looked at before the arms were what they are now
@@ -97,7 +89,7 @@ def search(score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
 
 def run(config: Config) -> Result:
     """Search the step of an arm, or run it at a step that was found."""
-    from lab.experiments.networks import training__runs as runs  # it imports PyTorch, which plans and findings do without
+    from lab.experiments.networks import training as runs  # it imports PyTorch, which plans and findings do without
 
     return runs.tune(config) if config["part"] == "tune" else runs.test(config)
 

@@ -2,9 +2,7 @@
 
 from typing import NamedTuple
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
+from lab.arrays import AnyArray, FloatArray, IntArray
 
 
 class Sample(NamedTuple):

@@ -6,20 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from lab.experiments.networks.protocol import Key
-from lab.experiments.networks.protocol import best_steps
-from lab.experiments.networks.protocol import key
-from lab.experiments.networks.tasks import AGAIN
-from lab.experiments.networks.tasks import BASELINES
-from lab.experiments.networks.tasks import LARGE
-from lab.experiments.networks.tasks import LARGER
-from lab.experiments.networks.tasks import RESHUFFLING
-from lab.experiments.networks.tasks import TASKS
-from lab.reproduce.records import Record
-from lab.reproduce.records import Result
-from lab.statistics import geometric_mean
-from lab.statistics import ratio
+from lab.arrays import FloatArray
+from lab.experiments.networks.protocol import Key, best_steps, key
+from lab.experiments.networks.tasks import AGAIN, BASELINES, LARGE, LARGER, RESHUFFLING, TASKS
+from lab.reproduce.records import Record, Result
+from lab.statistics import geometric_mean, ratio
 from varmix.meter import Interval
 
 ENOUGH = 5  # seeds, below which nothing is judged

@@ -1,23 +1,24 @@
-"""A network in training: batches from an arm, a step on each, and feedback for the sampler."""
+"""One run: train a network, evaluate it on the way, or tune its step."""
 
+import math
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
+from lab.arrays import AnyArray, FloatArray, IntArray
 from lab.experiments.networks.arms import arm
 from lab.experiments.networks.data import split
-from lab.experiments.networks.networks import losses
-from lab.experiments.networks.networks import network
-from lab.experiments.networks.networks import norms
-from lab.experiments.networks.tasks import AGAIN
-from lab.experiments.networks.tasks import TASKS
-from lab.experiments.networks.tasks import Task
+from lab.experiments.networks.networks import losses, network, norms
+from lab.experiments.networks.protocol import FIRST, search
+from lab.experiments.networks.samples import Sample, Split
+from lab.experiments.networks.tasks import AGAIN, TASKS, Task
+from lab.reproduce.records import Config, Result
+from lab.statistics import geometric_mean
 from varmix.meter import GainMeter
 from varmix.torch import AdaptiveLoader, TensorDraw
 
@@ -115,3 +116,142 @@ def _optimiser(task: Task, parameters: list[nn.Parameter], step: float) -> torch
     if task.optimiser == "Adam":
         return torch.optim.Adam(parameters, lr=step, fused=True)
     return torch.optim.SGD(parameters, lr=step, momentum=MOMENTUM, fused=True)
+
+
+ROWS = 1024  # that go through the network at once
+MOST = 5_000  # training points that a look on the way is made at
+# Halves of the held-out points: one for steps to be chosen by, the other for what is reported.
+CHOOSING, REPORTING = slice(0, None, 2), slice(1, None, 2)
+
+
+class Points(NamedTuple):
+    """Some points as tensors, and their factors in the loss."""
+
+    X: Tensor
+    y: Tensor
+    costs: Tensor
+
+    def __getitem__(self, rows: slice | IntArray) -> "Points":  # type: ignore[override]
+        return Points(self.X[rows], self.y[rows], self.costs[rows])
+
+
+def points(sample: Sample | Split) -> Points:
+    """Give points as tensors."""
+    costs = np.ones(len(sample.y)) if sample.costs is None else sample.costs
+    return Points(torch.from_numpy(sample.X), torch.from_numpy(sample.y), torch.from_numpy(costs))
+
+
+def outputs(network: nn.Module, where: Points, shift: FloatArray | None = None) -> Tensor:
+    """Give what the network says of points."""
+    with torch.no_grad():
+        said = torch.cat([network(rows) for rows in where.X.split(ROWS)])
+        return said if shift is None else said + torch.from_numpy(shift).float()
+
+
+def mean_loss(said: Tensor, where: Points) -> float:
+    """Give the mean loss, points by their costs."""
+    return float((losses(said, where.y).double() * where.costs).sum() / where.costs.sum())
+
+
+def accuracy(said: Tensor, where: Points) -> float | None:
+    """Give the share of points whose class is told right, by their costs; None if there are no classes."""
+    if where.y.dtype != torch.int64:
+        return None
+    right = (said.argmax(dim=1) == where.y).double()
+    return float((right * where.costs).sum() / where.costs.sum())
+
+
+def precision(said: Tensor, where: Points) -> float | None:
+    """Give the average precision at finding the second of two classes, None unless there are two."""
+    if where.y.dtype != torch.int64 or said.shape[1] != 2:
+        return None
+    from sklearn.metrics import average_precision_score
+
+    return float(average_precision_score(where.y.numpy(), (said[:, 1] - said[:, 0]).numpy()))
+
+
+def signal(meter: GainMeter) -> float | None:
+    """Give the part of a batch gradient's squared norm that is not noise, 1 / (1 + noise); 0 if all of it is.
+
+    Unlike the noise it is finite, so that it can be averaged over runs.
+    """
+    return None if meter.noise is None else 1.0 / (1.0 + meter.noise)
+
+
+STRETCHES = 5  # of a run, with a look and a meter each
+
+
+def tune(config: Config) -> Result:
+    """Search the step that leaves the least held-out loss, on seeds of its own and points that are for choosing."""
+
+    def score(exponent: float) -> float:
+        ends = [_end(config, exponent, FIRST + seed) for seed in range(config["seeds"])]
+        return geometric_mean(ends).value if np.isfinite(ends).all() else math.inf
+
+    best, tried = search(score)
+    return {"best": best, "tried": {str(e): _finite(value) for e, value in sorted(tried.items())}}
+
+
+def _end(config: Config, exponent: float, seed: int) -> float:
+    training = _training(config, exponent, seed)
+    try:
+        training.go_on(training.steps, metered=False)
+    except Diverged:
+        return math.inf
+    return _loss(training, points(training.data.held)[CHOOSING])
+
+
+def _training(config: Config, exponent: float, seed: int) -> Training:
+    step = TASKS[config["task"]].step * 2.0**exponent
+    return Training(config["task"], config["arm"], step, seed, config["epochs"])
+
+
+def _loss(training: Training, where: Points) -> float:
+    return mean_loss(outputs(training.network, where, training.arm.shift), where)
+
+
+def test(config: Config) -> Result:
+    """Train, and look five times on the way."""
+    training, seen = _training(config, config["step"], config["seed"]), Looks()
+    try:
+        for stretch in range(1, STRETCHES + 1):
+            until = round(training.steps * stretch / STRETCHES)
+            meter = training.go_on(until - training.done, metered=True)
+            seen.look(training, meter)
+    except Diverged:
+        return {**seen.lists, "train": None, "test": None, "accuracy": None, "precision": None}
+    return {**seen.lists, **_last(training)}
+
+
+def _last(training: Training) -> Result:
+    """Give what a finished network comes to, on all training points and on the half that is reported."""
+    held = points(training.data.held)[REPORTING]
+    said = outputs(training.network, held, training.arm.shift)
+    return {
+        "train": _finite(_loss(training, points(training.data))),
+        "test": _finite(mean_loss(said, held)),
+        "accuracy": accuracy(said, held),
+        "precision": precision(said, held),
+    }
+
+
+class Looks:
+    """What is seen on the way: losses at some training points and held out, gain and signal of the stretch behind."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Any]] = {name: [] for name in ("evaluations", "losses", "held", "gains", "signals")}
+
+    def look(self, training: Training, meter: GainMeter) -> None:
+        """Look at the network between two stretches."""
+        some = points(training.data)
+        if len(some.y) > MOST:  # the same ones every time
+            some = some[np.random.default_rng(0).choice(len(some.y), MOST, replace=False)]
+        held = points(training.data.held)[REPORTING]
+        losses = _loss(training, some), _loss(training, held)
+        values = *losses, meter.gain.value, signal(meter)
+        for name, value in zip(self.lists, (training.evaluations, *values), strict=True):
+            self.lists[name].append(value if value is None else _finite(value))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

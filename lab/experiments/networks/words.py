@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from varmix._core.validation import IntArray
+from lab.arrays import IntArray
 
 VOCABULARY, CONTEXT, LENGTH = 1000, 6, 60_000  # words known, words to tell the next one from, words of the text
 

@@ -1,28 +1,59 @@
-"""Checkpoints: the state of a sampler, or of whatever has one, in one file, without pickle.
-
-Arrays are safetensors; numbers and strings are JSON in its header, under a format version and a checksum.
-"""
+"""Save and load samplers as files: safetensors and JSON, written aside and renamed, no pickle."""
 
 import hashlib
 import json
 import os
 import stat
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from types import NoneType
-from typing import Any, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import State
-from varmix._core.checkpoint__files import replacing
-from varmix._core.state import FORMAT
-from varmix._core.state import CheckpointError
-from varmix._core.state import loading
-from varmix._core.state import printable
+from varmix._core.state import FORMAT, CheckpointError, loading, printable
+from varmix._core.validation import AnyArray, State
 from varmix._version import __version__
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file to be written aside, flushed and renamed to `path`.
+
+    Whenever the process dies, `path` holds either what it held before or all that was written; when two processes write
+    at once, it holds what the last one wrote, whole.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic_write(Path(folder) / "greeting") as file:
+    ...         _ = file.write(b"hello")
+    ...     (Path(folder) / "greeting").read_bytes()
+    b'hello'
+    """
+    target = Path(path)
+    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(aside, 0o666 & ~_umask())
+        os.replace(aside, target)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
 
 LARGEST_HEADER = 1 << 24  # characters of JSON: states keep numbers in arrays, and little beside them
 DEEPEST = 32  # dictionaries inside one another
@@ -71,7 +102,7 @@ def save(path: str | os.PathLike[str], owner: Stateful) -> None:
         "sha256": _digest(__version__ + header, arrays),
     }
     content = to_bytes(arrays, metadata=metadata)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(content)
 
 

@@ -3,11 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import as_floats
-from varmix._core.validation import as_vector
 from varmix._core.draw import Draw
+from varmix._core.validation import FloatArray, IntArray, as_floats, as_vector
 from varmix._kernels import cost
 
 FLOAT = np.dtype(np.float64)

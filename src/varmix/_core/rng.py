@@ -9,12 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import State
-from varmix._core.state import CheckpointError
-from varmix._core.state import describe
-from varmix._core.state import read_count
-from varmix._core.state import require
+from varmix._core.state import CheckpointError, describe, read_count, require
+from varmix._core.validation import FloatArray, State
 
 BLOCK = 4096
 

@@ -7,10 +7,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import as_count
-from varmix._core.validation import as_vector
+from varmix._core.validation import FloatArray, IntArray, as_count, as_vector
 
 
 class Points:

@@ -13,8 +13,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import DTypeLike
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import State
+from varmix._core.validation import AnyArray, State
 from varmix._version import __version__
 
 FORMAT = 2

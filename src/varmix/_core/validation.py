@@ -1,9 +1,9 @@
-"""Array types, and the checks that every public function makes of its arguments.
-
-A check says what was given, what is allowed and what to do.  Kernels check nothing.
-"""
+"""Array types, and the checks of arguments that every public function makes."""
 
 import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -166,3 +166,44 @@ def same(a: object, b: object) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(np.asarray(a), np.asarray(b)) and np.asarray(a).dtype == np.asarray(b).dtype
     return type(a) is type(b) and a == b
+
+
+@contextmanager
+def kept(model: object) -> Iterator[None]:
+    """Put back all attributes when what is inside raises."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
+
+
+def unknown_choice(what: str, name: str, known: Iterable[str]) -> str:
+    """Return the text that refuses a name, with the names that are known and the one that was probably meant.
+
+    Examples
+    --------
+    >>> print(unknown_choice("fruit", "aple", ["apple", "pear"]))
+    Unknown fruit 'aple': choose from apple, pear. Did you mean apple?
+    """
+    names = list(known)
+    close = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return f"Unknown {what} {name!r}: choose from {', '.join(names)}.{hint}"
+
+
+def missing_extra(feature: str, package: str, extra: str) -> ModuleNotFoundError:
+    """Return the error of a feature whose optional package is not installed.
+
+    Examples
+    --------
+    >>> print(missing_extra("varmix.torch", "torch", "torch"))
+    varmix.torch needs torch, which is not installed. Install varmix with its extra torch: pip install '.[torch]' in a
+    checkout of varmix.
+    """
+    return ModuleNotFoundError(
+        f"{feature} needs {package}, which is not installed. Install varmix with its extra {extra}: "
+        f"pip install '.[{extra}]' in a checkout of varmix."
+    )

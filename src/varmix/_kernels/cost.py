@@ -2,8 +2,7 @@
 
 import math
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
+from varmix._core.validation import FloatArray, IntArray
 from varmix._kernels.jit import kernel
 
 

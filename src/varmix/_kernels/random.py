@@ -5,8 +5,7 @@ The state is a counter in an array of one entry; every number is the counter scr
 
 import numpy as np
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
+from varmix._core.validation import AnyArray, FloatArray
 from varmix._kernels.jit import kernel
 
 

@@ -6,11 +6,8 @@ A dense matrix has an empty `indptr`; a CSR matrix an empty `dense`.  One branch
 import math
 from typing import NamedTuple
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._kernels.jit import kernel
-from varmix._kernels.jit import part
+from varmix._core.validation import AnyArray, FloatArray, IntArray
+from varmix._kernels.jit import kernel, part
 
 
 class Rows(NamedTuple):

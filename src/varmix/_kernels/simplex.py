@@ -1,15 +1,125 @@
-"""Projections and metric steps on the restricted simplex {x >= 0, sum x = 1, x_k >= gamma}."""
+"""Projections onto the restricted simplex and steps inside it, exact for any scale of numbers."""
 
 import math
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._kernels.simplex__extended import shifted_gradient
+from varmix._core.validation import FloatArray, IntArray
 from varmix._kernels.jit import kernel
-from varmix._kernels.simplex__linear import factor
-from varmix._kernels.simplex__linear import solve
+
+SPLITTER = 134217729.0  # 2^27 + 1
+
+
+@kernel
+def two_sum(a: float, b: float) -> tuple[float, float]:
+    """Give a + b as a double and the exact rest."""
+    total = a + b
+    other = total - a
+    return total, (a - (total - other)) + (b - other)
+
+
+@kernel
+def two_product(a: float, b: float) -> tuple[float, float]:
+    """Give a * b as a double and the exact rest (while neither overflows when split)."""
+    product = a * b
+    t = SPLITTER * a
+    a_high = t - (t - a)
+    a_low = a - a_high
+    t = SPLITTER * b
+    b_high = t - (t - b)
+    b_low = b - b_high
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+@kernel
+def shifted_gradient(
+    w: FloatArray,
+    g: FloatArray,
+    M: FloatArray,
+    x: FloatArray,
+    index: IntArray,
+    size: int,
+    anchor: int,
+    out: FloatArray,
+) -> None:
+    """Write the entries `index` of g + M (x - w), minus its entry `anchor`.
+
+    On the simplex only differences of gradient entries matter.  At a minimum they cancel, so both the entries
+    and the differences are summed in doubled precision.
+    """
+    base, base_rest = _entry(w, g, M, x, anchor)
+    for i in range(size):
+        high, low = _entry(w, g, M, x, index[i])
+        total, rest = two_sum(high, -base)
+        out[i] = total + (rest + (low - base_rest))
+
+
+@kernel
+def _entry(w: FloatArray, g: FloatArray, M: FloatArray, x: FloatArray, i: int) -> tuple[float, float]:
+    high = g[i]
+    low = 0.0
+    for j in range(w.shape[0]):
+        move, move_rest = two_sum(x[j], -w[j])
+        product, rest = two_product(M[i, j], move)
+        high, carry = two_sum(high, product)
+        low += carry + rest + M[i, j] * move_rest
+    return high, low
+
+
+# A pivot below this part of its diagonal entry is rounding: the matrix is singular there.
+SINGULAR = 1e-15
+
+
+@kernel
+def factor(M: FloatArray, index: IntArray, size: int, last: int, force: float, upper: FloatArray) -> float:
+    """Write U with U'U = D' M D, where D moves the coordinates `index` against `last`, so that their sum is kept.
+
+    Gives the product of the pivots that are small beside their diagonal entries: how many digits are lost, which may
+    happen little by little.  A singular direction gets the smallest pivot that is not rounding
+    (nor so small that `force` over it overflows) and is cut off from the others: steps along it are long, and the
+    bounds of the simplex stop them.  The diagonal of `upper` holds the inverses of U's: divisions are slow.
+    """
+    corner = M[last, last]
+    for i in range(size):
+        row = M[index[i]]
+        offset = corner - row[last]
+        for j in range(i, size):
+            upper[i, j] = row[index[j]] - M[last, index[j]] + offset
+    quality = 1.0
+    for i in range(size):
+        diagonal = M[index[i], index[i]] - 2.0 * M[index[i], last] + corner
+        pivot = upper[i, i]
+        if not pivot > SINGULAR * size * diagonal:
+            pivot = max(SINGULAR * size * diagonal, 1e-30 * force, 1e-300)
+            upper[i, i + 1 : size] = 0.0
+        ratio = pivot / diagonal if diagonal > 0.0 else 0.0
+        if ratio < 0.1:
+            quality *= ratio
+        inverse = 1.0 / math.sqrt(pivot)
+        upper[i, i] = inverse
+        for j in range(i + 1, size):
+            upper[i, j] *= inverse
+        for r in range(i + 1, size):
+            part = upper[i, r]
+            for j in range(r, size):
+                upper[r, j] -= part * upper[i, j]
+    return quality
+
+
+@kernel
+def solve(upper: FloatArray, size: int, b: FloatArray) -> None:
+    """Solve U'U x = b in place."""
+    for i in range(size):
+        b[i] *= upper[i, i]
+        part = b[i]
+        for j in range(i + 1, size):
+            b[j] -= part * upper[i, j]
+    for i in range(size - 1, -1, -1):
+        total = b[i]
+        for j in range(i + 1, size):
+            total -= upper[i, j] * b[j]
+        b[i] = total * upper[i, i]
+
 
 # A factor of this quality has lost half of the digits of a double.
 ILL_CONDITIONED = 1e-8

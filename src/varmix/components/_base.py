@@ -3,18 +3,11 @@
 from abc import ABC, abstractmethod
 from typing import Protocol, runtime_checkable
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import same
-from varmix._core.draw import Draw
-from varmix._core.draw import Rows
-from varmix._core.spaces import Space
-from varmix._core.spaces import Subsets
-from varmix._core.state import CheckpointError
-from varmix._core.state import describe
-from varmix._core.state import require
+from varmix._core.draw import Draw, Rows
 from varmix._core.rng import Uniforms
+from varmix._core.spaces import Space, Subsets
+from varmix._core.state import CheckpointError, describe, require
+from varmix._core.validation import FloatArray, IntArray, State, same
 
 
 class Components(Protocol):

@@ -8,27 +8,16 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import as_atoms
-from varmix._core.validation import as_fraction
-from varmix._core.validation import same
-from varmix.components._base import Components
-from varmix.components._base import Family
-from varmix.components._groups_norm_split import Cross
-from varmix.components._groups_cursors import Cursors
-from varmix.components._labels import encode
-from varmix.components._labels import smallest
-from varmix._core.draw import Draw
-from varmix._core.draw import Rows
-from varmix.components import _groups_kernels as kernels
-from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError
-from varmix._core.state import require
-from varmix._core.state import restored
+from varmix._core.draw import Draw, Rows
 from varmix._core.rng import Uniforms
+from varmix._core.spaces import Points
+from varmix._core.state import CheckpointError, require, restored
+from varmix._core.validation import AnyArray, FloatArray, IntArray, State, as_atoms, as_fraction, same
+from varmix.components import _groups_kernels as kernels
+from varmix.components._base import Components, Family
+from varmix.components._groups_cursors import Cursors
+from varmix.components._groups_norm_split import Cross
+from varmix.components._labels import encode, smallest
 
 
 @final

@@ -4,14 +4,10 @@ from copy import copy
 
 import numpy as np
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix.components import _groups_kernels__cursors as kernels
-from varmix._core.state import CheckpointError
-from varmix._core.state import describe
-from varmix._core.state import restored
 from varmix._core.rng import Uniforms
+from varmix._core.state import CheckpointError, describe, restored
+from varmix._core.validation import AnyArray, IntArray, State
+from varmix.components import _groups_kernels as kernels
 
 LATEST_TURN = 2**62
 

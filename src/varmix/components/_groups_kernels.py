@@ -1,12 +1,10 @@
-"""Draws inside groups, with replacement: uniform, or by a weighted law.
+"""Compiled loops of Groups: ratios, shuffled cursors, and splitting groups by norms."""
 
-`members` lists the points group by group; group g owns members[start[g] : start[g + 1]].
-"""
+import numpy as np
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
+from varmix._core.validation import AnyArray, FloatArray, IntArray
 from varmix._kernels.jit import kernel
+from varmix._kernels.random import mix
 
 
 @kernel
@@ -110,3 +108,219 @@ def group_lanes(w: FloatArray, masses: FloatArray, smoothing: float, out: FloatA
         spread += smoothing * w[j]
     for j in range(masses.shape[0]):
         out[j] = (1.0 - smoothing) * w[j] + spread * masses[j]
+
+
+@kernel
+def swap_target(key: np.uint64, position: int, size: int) -> int:
+    """Give the partner of `position` in a Fisher-Yates shuffle of `size` entries whose order follows from `key`."""
+    bits = mix(key + np.uint64(position) * np.uint64(0x9E3779B97F4A7C15))
+    u = float(bits >> np.uint64(11)) * 2.0**-53
+    return position + int(u * (size - position))
+
+
+@kernel
+def turn_key(seed: np.uint64, group: int, turn: int) -> np.uint64:
+    """Give the key of the order in which `group` is visited in its turn `turn`."""
+    return mix(mix(mix(seed) ^ np.uint64(group)) ^ np.uint64(turn))
+
+
+@kernel
+def advance(order: AnyArray, first: int, size: int, key: np.uint64, here: int) -> int:
+    """Swap the point that comes at place `here` of a group's shuffled order into that place, and give it."""
+    other = first + swap_target(key, here, size)
+    chosen = order[other]
+    order[other] = order[first + here]
+    order[first + here] = chosen
+    return int(chosen)
+
+
+@kernel
+def turn_size(due: int, size: int) -> int:
+    """Give how many points a turn serves."""
+    return due if due > 0 else size
+
+
+@kernel
+def draw_cursor(
+    lanes: IntArray,
+    seed: np.uint64,
+    start: IntArray,
+    members: AnyArray,
+    order: AnyArray,
+    position: IntArray,
+    turn: IntArray,
+    due: IntArray,
+    atoms: IntArray,
+) -> None:
+    """Serve each lane the next point of its group's shuffled order.
+
+    A group that has run out starts its next turn from `members`, so its order depends on (seed, group, turn) only.
+    """
+    for r in range(lanes.shape[0]):
+        g = lanes[r]
+        first = start[g]
+        size = start[g + 1] - first
+        if position[g] >= turn_size(due[g], size):
+            position[g] = 0
+            turn[g] += 1
+            due[g] = 0
+            order[first : first + size] = members[first : first + size]
+        atoms[r] = advance(order, first, turn_size(due[g], size), turn_key(seed, g, turn[g]), position[g])
+        position[g] += 1
+
+
+@kernel
+def replay_cursors(
+    seed: np.uint64, start: IntArray, order: AnyArray, position: IntArray, turn: IntArray, due: IntArray
+) -> None:
+    """Bring `order`, unshuffled, to where cursors at `position` in turn `turn` have it."""
+    for g in range(position.shape[0]):
+        first = start[g]
+        size = turn_size(due[g], start[g + 1] - first)
+        key = turn_key(seed, g, turn[g])
+        for here in range(min(position[g], size)):
+            advance(order, first, size, key, here)
+
+
+@kernel
+def mark_waiting(
+    start: IntArray, order: AnyArray, position: IntArray, due: IntArray, marks: AnyArray, shares: FloatArray
+) -> None:
+    """Mark the points that the present turns have still to serve; write their share of each group."""
+    for g in range(position.shape[0]):
+        size = start[g + 1] - start[g]
+        end = turn_size(due[g], size)
+        shares[g] = (end - position[g]) / size
+        for i in range(start[g] + position[g], start[g] + end):
+            marks[order[i]] = True
+
+
+@kernel
+def deal_in(seed: np.uint64, turn: IntArray, old: AnyArray, new: AnyArray, shares: FloatArray, marks: AnyArray) -> None:
+    """Mark points that have changed their group by chance, as many as are still to come there.
+
+    They must not all be last, nor first: why they moved has to do with when they came.
+    """
+    for i in range(old.shape[0]):
+        if old[i] != new[i]:
+            bits = mix(turn_key(seed, new[i], turn[new[i]]) ^ np.uint64(i))
+            marks[i] = float(bits >> np.uint64(11)) * 2.0**-53 < shares[new[i]]
+
+
+@kernel
+def mark_due(start: IntArray, order: AnyArray, due: IntArray, marks: AnyArray) -> None:
+    """Mark the points of the turns that are the rest of another, whether they have come or not."""
+    for g in range(due.shape[0]):
+        for i in range(start[g], start[g] + due[g]):
+            marks[order[i]] = True
+
+
+@kernel
+def due_first(start: IntArray, members: AnyArray, marks: AnyArray, order: AnyArray, due: IntArray) -> None:
+    """Write the members of each group with the marked ones first, and how many those are."""
+    for g in range(due.shape[0]):
+        place = start[g]
+        for marked in (True, False):
+            for i in range(start[g], start[g + 1]):
+                if marks[members[i]] == marked:
+                    order[place] = members[i]
+                    place += 1
+            if marked:
+                due[g] = place - start[g]
+
+
+LARGEST = float(np.finfo(np.float32).max)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def remember(atoms: IntArray, norms: FloatArray, seen: AnyArray) -> None:
+    """Write the norms of these atoms; of an atom that comes twice the later one stays."""
+    for r in range(atoms.shape[0]):
+        seen[atoms[r]] = min(abs(norms[r]), LARGEST)  # not -0.0, whose bits are those of a large number
+
+
+@kernel
+def rank_key(bits: np.uint32, point: int) -> np.uint64:
+    """Give what a point is ranked by: the bits of its norm, which ascend with it, then chance: no file has an order."""
+    chance = mix(np.uint64(point) + GOLDEN) >> np.uint64(32)
+    return (np.uint64(bits) << np.uint64(32)) | chance
+
+
+@kernel
+def select(keys: AnyArray, points: AnyArray, low: int, high: int, place: int) -> None:
+    """Reorder places low..high-1 of both arrays: before `place` come the smaller keys, behind it the larger ones.
+
+    Quickselect.  Pivots are chosen by chance, so that no order of the data makes it slow.
+    """
+    while high - low > 1:
+        turn = mix((np.uint64(low) << np.uint64(32)) + np.uint64(high))
+        pivot = keys[low + int(turn % np.uint64(high - low))]
+        i = low
+        j = high - 1
+        while i <= j:
+            while keys[i] < pivot:
+                i += 1
+            while keys[j] > pivot:
+                j -= 1
+            if i <= j:
+                key, point = keys[i], points[i]
+                keys[i], points[i] = keys[j], points[j]
+                keys[j], points[j] = key, point
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j + 1
+        elif place >= i:
+            low = i
+        else:
+            return
+
+
+@kernel
+def rank_points(norms: AnyArray, bits: AnyArray, points: AnyArray, keys: AnyArray) -> None:
+    """Write the keys of a group's points, reordering these; points not seen yet rank with the median of the others."""
+    size = points.shape[0]
+    known = 0
+    for i in range(size):
+        point = points[i]
+        if norms[point] >= 0.0:
+            keys[known] = rank_key(bits[point], point)
+            points[i] = points[known]
+            points[known] = point
+            known += 1
+    middle = np.uint32(0)
+    if 0 < known < size:
+        select(keys, points, 0, known, known // 2)
+        middle = np.uint32(keys[known // 2] >> np.uint64(32))
+    for i in range(known, size):
+        keys[i] = rank_key(middle, points[i])
+
+
+@kernel
+def split_groups(
+    first: IntArray, start: IntArray, norms: AnyArray, bits: AnyArray, members: AnyArray, codes: AnyArray
+) -> None:
+    """Write the sub-group of every member, ranking the members of each group by norm and cutting where `start` says.
+
+    Group g owns the sub-groups first[g]..first[g + 1] - 1, sub-group j the places start[j]..start[j + 1] - 1 of
+    `members`, which are reordered.  `bits` are those of the norms.
+    """
+    groups = first.shape[0] - 1
+    largest = 0
+    for g in range(groups):
+        largest = max(largest, start[first[g + 1]] - start[first[g]])
+    scratch = np.empty(largest, dtype=np.uint64)
+    for g in range(groups):
+        low = start[first[g]]
+        points = members[low : start[first[g + 1]]]
+        size = points.shape[0]
+        keys = scratch[:size]
+        rank_points(norms, bits, points, keys)
+        for j in range(first[g], first[g + 1]):
+            begin = start[j] - low
+            end = start[j + 1] - low
+            if end < size:
+                select(keys, points, begin, size, end)
+            for i in range(begin, end):
+                codes[points[i]] = j

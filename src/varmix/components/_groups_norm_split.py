@@ -4,14 +4,10 @@ from copy import copy
 
 import numpy as np
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
 from varmix._core.draw import Draw
-from varmix.components import _groups_kernels__cross as kernels
-from varmix._core.state import CheckpointError
-from varmix._core.state import restored
+from varmix._core.state import CheckpointError, restored
+from varmix._core.validation import AnyArray, FloatArray, IntArray, State
+from varmix.components import _groups_kernels as kernels
 
 # The parts of a group, smallest norms first.  Norms usually have a tail: beside thirds, a small last part costs light
 # tails next to nothing (second moment 0.71 and 0.70 of uniform's for half-normal norms) and catches heavy ones (0.15

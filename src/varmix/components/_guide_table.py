@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
+from varmix._core.validation import AnyArray, FloatArray
 from varmix.components import _tables_kernels as kernels
 
 POINTS_PER_CELL = 2

@@ -7,31 +7,16 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import as_atoms
-from varmix._core.validation import as_subsets
-from varmix._core.validation import as_vector
-from varmix._core.validation import first
-from varmix._core.validation import same
-from varmix.components._base import Components
-from varmix.components._base import Family
-from varmix.components._kdpp_laws__fingerprint import close
-from varmix.components._kdpp_laws__fingerprint import marks
-from varmix.components._kdpp_laws__fingerprint import same_marks
-from varmix.components._kdpp_laws__ridged import RidgedLaws
-from varmix.components._kdpp_laws import Spectrum
-from varmix.components._guide_table import Table
-from varmix.components import _kdpp_kernels as determinants
-from varmix.components import _kdpp_kernels__kdpp as kdpp
-from varmix.components import _kdpp_kernels__inclusion as points_of
-from varmix._core.spaces import Subsets
-from varmix._core.state import CheckpointError
-from varmix._core.state import printable
-from varmix._core.state import read_count
-from varmix._core.state import require
 from varmix._core.rng import Uniforms
+from varmix._core.spaces import Subsets
+from varmix._core.state import CheckpointError, printable, read_count, require
+from varmix._core.validation import FloatArray, IntArray, State, as_atoms, as_subsets, as_vector, first, same
+from varmix.components import _kdpp_kernels as determinants
+from varmix.components import _kdpp_kernels as kdpp
+from varmix.components import _kdpp_kernels as points_of
+from varmix.components._base import Components, Family
+from varmix.components._guide_table import Table
+from varmix.components._kdpp_laws import RidgedLaws, Spectrum, close, marks, same_marks
 
 LARGEST = 690.0  # logarithm of the largest ratio that is told from larger ones: infinity would spoil what it meets
 LOST = 1e-6  # what a law may lose by eigenvalues that cannot be told from rounding

@@ -1,18 +1,16 @@
-"""Determinants of sets, det(scale * K_S + ridge I), and the ratios they make.
-
-Two ways.  Cholesky's of the Gram matrix is fast, and loses twice the digits that the condition of the rows costs.
-Where it would lose more than a few, the rows themselves are made orthogonal, with the ridge as more coordinates:
-det(A'A + ridge I) is the squared volume of the columns of [A; sqrt(ridge) I], and only eps * condition is lost.
-Which way is taken depends on the set and the law alone, so a set has one ratio, whenever it is asked for.
-"""
+"""Compiled loops of KDpp: determinants, exact draws and inclusion probabilities."""
 
 import math
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
+from varmix._core.validation import AnyArray, FloatArray, IntArray
+from varmix._kernels.allocate import invert, spread
+from varmix._kernels.cost import weigh
 from varmix._kernels.jit import kernel
+from varmix._kernels.random import start, uniform
+from varmix.components._tables_kernels import look_up
+from varmix.components._uniform_kernels import fill_uniformly, insert
 
 # What Cholesky may lose.  The errors of a pivot are a few eps of its diagonal entry, over the part that is left of it;
 # parts multiply where digits are lost little by little.  With a part of 1e-4 left, the relative error is below 1e-11.
@@ -180,3 +178,213 @@ def set_ratios(atoms: IntArray, vectors: FloatArray, roots: FloatArray, laws: Fl
             ratios[r, j] = math.exp(min(exponent + laws[j, 2], laws[j, 3]))
         for j in range(laws.shape[0], ratios.shape[1]):
             ratios[r, j] = 1.0
+
+
+@kernel
+def choose_vectors(keep: FloatArray, m: int, state: AnyArray, chosen: IntArray) -> None:
+    """Choose m eigenvectors: the last one, v, with probability keep[v, left], and so on down."""
+    left = m
+    v = keep.shape[0]
+    while left > 0 and v > 0:
+        v -= 1
+        if v < left or uniform(state) < keep[v, left]:  # no more vectors than are needed: all of them
+            left -= 1
+            chosen[left] = v
+
+
+@kernel
+def gather(row: FloatArray, chosen: IntArray, m: int, out: FloatArray) -> float:
+    """Write the chosen entries of a row; give the square of its length."""
+    square = 0.0
+    for a in range(m):
+        value = row[chosen[a]]
+        out[a] = value
+        square += value * value
+    return square
+
+
+@kernel
+def along(vector: FloatArray, basis: FloatArray, b: int, m: int) -> float:
+    """Give the inner product of a vector with row b of the basis."""
+    total = 0.0
+    for a in range(m):
+        total += vector[a] * basis[b, a]
+    return total
+
+
+@kernel
+def extend(basis: FloatArray, count: int, m: int, vector: FloatArray) -> None:
+    """Add to the basis what it does not span of a vector, taken out twice: rounding leaves something the first time."""
+    for _ in range(2):
+        for b in range(count):
+            part = along(vector, basis, b, m)
+            for a in range(m):
+                vector[a] -= part * basis[b, a]
+    square = 0.0
+    for a in range(m):
+        square += vector[a] * vector[a]
+    inverse = 1.0 / math.sqrt(square) if square > 0.0 else 0.0
+    for a in range(m):
+        basis[count, a] = vector[a] * inverse
+
+
+@kernel
+def propose(
+    cumulative: FloatArray,
+    guide: AnyArray,
+    vectors: FloatArray,
+    chosen: IntArray,
+    m: int,
+    basis: FloatArray,
+    count: int,
+    state: AnyArray,
+    row: FloatArray,
+) -> int:
+    """Propose a point from the table of a chosen eigenvector, and give it and its row, or -1 if it is not accepted.
+
+    So point i comes in proportion to the square of its row, and is accepted with the part of it that the basis does
+    not span: in all (m - count) / m of the proposals.
+    """
+    vector = chosen[min(int(uniform(state) * m), m - 1)]
+    point = look_up(cumulative, guide, vector, uniform(state))
+    left = gather(vectors[point], chosen, m, row)
+    if count > 0:
+        limit = left * uniform(state)
+        for b in range(count):
+            left -= along(row, basis, b, m) ** 2
+            if not limit < left:
+                return -1
+    return point
+
+
+@kernel
+def scan(
+    vectors: FloatArray,
+    chosen: IntArray,
+    m: int,
+    basis: FloatArray,
+    points: IntArray,
+    count: int,
+    state: AnyArray,
+    row: FloatArray,
+) -> int:
+    """Give the next point and its row, by adding up what the basis does not span of all of them: exact, in time n."""
+    total = 0.0
+    for again in range(2):
+        u = uniform(state) * total if again else math.inf
+        last = -1
+        total = 0.0
+        here = 0  # the points of the set ascend, so the next of them is the only one that i may be
+        for i in range(vectors.shape[0]):
+            if here < count and points[here] == i:
+                here += 1
+                continue
+            part = gather(vectors[i], chosen, m, row)
+            for b in range(count):
+                part -= along(row, basis, b, m) ** 2
+            if part > 0.0 or last < 0:
+                last = i
+                total += max(part, 0.0)
+                if total > u:
+                    break
+    gather(vectors[last], chosen, m, row)
+    return last
+
+
+@kernel
+def draw_sets(
+    lanes: IntArray,
+    uniforms: FloatArray,
+    cumulative: FloatArray,
+    guide: AnyArray,
+    vectors: FloatArray,
+    ranks: FloatArray,
+    keep: FloatArray,
+    tries: int,
+    atoms: IntArray,
+) -> None:
+    """Draw the set of each lane; a lane beyond `ranks` is uniform.  Two uniforms are enough for all of them.
+
+    After `tries` times m proposals that were not accepted, or were there already, the next point is found by a scan.
+    """
+    most = keep.shape[1] - 1
+    state = start(uniforms)
+    chosen = np.empty(most, dtype=np.int64)
+    basis = np.empty((most, most))
+    row = np.empty(most)
+    for r in range(lanes.shape[0]):
+        points = atoms[r]
+        m = invert(ranks[lanes[r]], uniform(state)) if lanes[r] < ranks.shape[0] else 0
+        choose_vectors(keep, m, state, chosen)
+        for count in range(m):
+            found = False
+            for _ in range(tries * m):
+                point = propose(cumulative, guide, vectors, chosen, m, basis, count, state, row)
+                if point >= 0 and insert(points, count, point):
+                    found = True
+                    break
+            if not found:
+                insert(points, count, scan(vectors, chosen, m, basis, points, count, state, row))
+            extend(basis, count, m, row)
+        fill_uniformly(points, m, vectors.shape[0], state)
+
+
+@kernel
+def draw_stratified(
+    mixture: FloatArray,
+    uniforms: FloatArray,
+    cumulative: FloatArray,
+    guide: AnyArray,
+    vectors: FloatArray,
+    ranks: FloatArray,
+    keep: FloatArray,
+    tries: int,
+    roots: FloatArray,
+    laws: FloatArray,
+    atoms: IntArray,
+    ratios: FloatArray,
+    density: FloatArray,
+    weights: FloatArray,
+) -> None:
+    """Allocate, draw and weigh in one call: for single sets the calls cost more than the work.
+
+    The first uniforms are for the slots, the last two for the sets.
+    """
+    m = atoms.shape[0]
+    lanes = np.empty(m, dtype=np.int64)
+    spread(mixture, uniforms[:m], lanes)
+    draw_sets(lanes, uniforms[m:], cumulative, guide, vectors, ranks, keep, tries, atoms)
+    set_ratios(atoms, vectors, roots, laws, ratios)
+    weigh(ratios, mixture, density, weights)
+
+
+@kernel
+def inclusion(points: IntArray, vectors: FloatArray, base: FloatArray, slope: FloatArray, out: FloatArray) -> None:
+    """Write base_j + sum_v slope_jv V_iv^2: the probability that a set holds the point, for every column j of `out`."""
+    for r in range(points.shape[0]):
+        for j in range(out.shape[1]):
+            total = base[j]
+            for v in range(vectors.shape[1]):
+                total += slope[j, v] * vectors[points[r], v] ** 2
+            out[r, j] = total
+
+
+@kernel
+def point_density(
+    sets: IntArray, vectors: FloatArray, base: FloatArray, slope: FloatArray, mixture: FloatArray, out: FloatArray
+) -> None:
+    """Write n / size times the probability that a set of the mixture holds the point, for the points of sets."""
+    columns = vectors.shape[1]
+    factor = vectors.shape[0] / sets.shape[1]
+    mixed = np.zeros(columns)
+    constant = 0.0
+    for j in range(mixture.shape[0]):
+        constant += factor * mixture[j] * base[j]
+        for v in range(columns):
+            mixed[v] += factor * mixture[j] * slope[j, v]
+    for r in range(sets.shape[0]):
+        for i in range(sets.shape[1]):
+            total = constant
+            for v in range(columns):
+                total += mixed[v] * vectors[sets[r, i], v] ** 2
+            out[r, i] = total

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import as_array
+from varmix._core.validation import AnyArray, as_array
 
 BLOCK = 1 << 20  # points encoded at a time, so that a hundred million of them need no large temporary arrays
 

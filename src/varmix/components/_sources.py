@@ -7,22 +7,11 @@ from typing import NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import BoolArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import as_atoms
-from varmix._core.validation import as_count
-from varmix._core.validation import as_number
-from varmix._core.validation import same
-from varmix.components._base import Components
-from varmix.components._base import Family
-from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError
-from varmix._core.state import describe
-from varmix._core.state import require
-from varmix._core.state import restored
 from varmix._core.rng import Uniforms
+from varmix._core.spaces import Points
+from varmix._core.state import CheckpointError, describe, require, restored
+from varmix._core.validation import BoolArray, FloatArray, IntArray, State, as_atoms, as_count, as_number, same
+from varmix.components._base import Components, Family
 
 
 class _Law(NamedTuple):

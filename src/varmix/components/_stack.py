@@ -5,19 +5,14 @@ from typing import Protocol, final
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix.components._base import Components
-from varmix.components._base import Family
-from varmix.components._base import Inclusive
+from varmix._core.draw import Draw
+from varmix._core.rng import Uniforms
+from varmix._core.spaces import Space, refuse_window
+from varmix._core.state import require
+from varmix._core.validation import FloatArray, IntArray, State
+from varmix.components._base import Components, Family, Inclusive
 from varmix.components._sources import Sources
 from varmix.components._uniform import Uniform
-from varmix._core.draw import Draw
-from varmix._core.spaces import Space
-from varmix._core.spaces import refuse_window
-from varmix._core.state import require
-from varmix._core.rng import Uniforms
 
 
 class Anchoring(Protocol):

@@ -1,26 +1,32 @@
-"""Tabulated: what families that keep a number per point and component have in common."""
+"""Dense and Distances: components as a table of ratios, one row per point."""
 
 from copy import copy
+from typing import final
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import as_atoms
-from varmix._core.validation import same
-from varmix.components._base import Components
-from varmix.components._base import Family
-from varmix.components._stack import Stack
-from varmix.components._guide_table import Table
-from varmix.components._uniform import Uniform
-from varmix.components import _tables_kernels as kernels
-from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError
-from varmix._core.state import require
 from varmix._core.rng import Uniforms
+from varmix._core.spaces import Points
+from varmix._core.state import CheckpointError, require
+from varmix._core.validation import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    State,
+    as_atoms,
+    as_floats,
+    as_fraction,
+    as_real,
+    first,
+    same,
+)
+from varmix.components import _tables_kernels as kernels
+from varmix.components._base import Components, Family
+from varmix.components._guide_table import Table
+from varmix.components._stack import Stack
+from varmix.components._uniform import Uniform
 
 ENTRIES_PER_BLOCK = 1 << 19  # numbers converted to double at a time, when a table is built
 
@@ -113,3 +119,175 @@ class Tabulated(Family):
         rows = np.empty((len(atoms), self.k))
         kernels.gather(self._ratios, self._table.scale, atoms, rows)
         return rows
+
+
+@final
+class Dense(Tabulated):
+    """Distributions from a table of probabilities p_j(i), or of ratios q_j(i) = p_j(i) / target(i), shape (n, k).
+
+    Arrays and memory maps are read in blocks and kept as float32 ratios with cumulative sums, 14 bytes an entry.  What
+    is drawn is exactly the stored law.
+
+    Parameters
+    ----------
+    probabilities
+        (n, k), columns with sum one.
+    ratios
+        (n, k), columns with mean one under the target; give either.
+    target
+        (n,) law to be unbiased for, if not uniform.
+
+    Examples
+    --------
+    >>> family = Dense([[0.5, 0.25], [0.5, 0.25], [0.0, 0.5]])
+    >>> family.ratios(np.array([2, 0]))
+    array([[0.  , 1.5 ],
+           [1.5 , 0.75]])
+    >>> family.c
+    1.5
+    """
+
+    def __init__(
+        self,
+        probabilities: ArrayLike | None = None,
+        *,
+        ratios: ArrayLike | None = None,
+        target: ArrayLike | None = None,
+    ) -> None:
+        if (probabilities is None) == (ratios is None):
+            raise TypeError("Dense needs probabilities or ratios: give exactly one of the two.")
+        name = "ratios" if probabilities is None else "probabilities"
+        values = _as_table(ratios if probabilities is None else probabilities, name)
+        space = Points(len(values), target)
+        table = np.empty(values.shape, dtype=np.float32)
+        sums = np.zeros(values.shape[1])
+        law = np.empty(0) if space.target is None else space.target
+        rows = rows_per_block(values.shape[1])
+        for start in range(0, len(values), rows):
+            block = np.ascontiguousarray(values[start : start + rows], dtype=np.float64)
+            bad = kernels.store(block, law, name == "ratios", start, table, sums)
+            if bad >= 0:
+                raise ValueError(_complaint(name, block[bad], start + bad))
+        _check_sums(name, sums, values.dtype)
+        super().__init__(space, table)
+
+
+def _as_table(values: ArrayLike | None, name: str) -> AnyArray:
+    table = as_real(() if values is None else values, name)
+    if table.ndim == 1:
+        table = table[:, None]
+    if table.ndim != 2 or table.size == 0:
+        raise ValueError(f"{name} must have shape (n, k), one column per component, got {table.shape}.")
+    return table
+
+
+def _check_sums(name: str, sums: FloatArray, dtype: np.dtype[np.generic]) -> None:
+    tolerance = 1e-6 if dtype.itemsize >= 8 else 1e-3
+    off = np.abs(sums - 1) > tolerance
+    if off.any():
+        j = first(off)
+        what = "sum to one" if name == "probabilities" else "have mean one under the target"
+        raise ValueError(
+            f"Every column of {name} must {what}; column {j} gives {sums[j]:.9g}. Divide it by that number."
+        )
+
+
+def _complaint(name: str, row: FloatArray, i: int) -> str:
+    bad = ~(np.isfinite(row) & (row >= 0))
+    if bad.any():
+        j = first(bad)
+        return f"{name} must be finite and not negative; entry [{i}, {j}] is {row[j]}."
+    return (
+        f"{name} put mass on point {i}, whose target is zero or too small beside it (a ratio above 1e38). "
+        f"Set them to zero there, or give it more target."
+    )
+
+
+@final
+class Distances(Tabulated):
+    """Component j draws in proportion to the distance from centre j.
+
+    `p_j = (1 - smoothing) d_j / sum(d_j) + smoothing / n`.
+
+    The paper prints the root of the sum of squares below the fraction, which does not sum to one; this is normalised
+    by the sum of the distances, which also reproduces the paper's constant c.  X is read once, in blocks, so it may
+    be a memory map.  Under a target, sums are means under it.
+
+    Examples
+    --------
+    >>> family = Distances([[0.0], [1.0], [3.0]], centers=[[0.0]], smoothing=0.1)
+    >>> family.ratios(np.arange(3)).round(3).ravel().tolist()
+    [0.1, 0.775, 2.125]
+    """
+
+    def __init__(
+        self, X: ArrayLike, centers: ArrayLike, *, smoothing: float = 0.1, target: ArrayLike | None = None
+    ) -> None:
+        smoothing = as_fraction(smoothing, "smoothing", zero=True)
+        data = as_real(X, "X")
+        middles = as_floats(centers, "centers")
+        if data.ndim != 2 or middles.ndim != 2 or data.shape[1] != middles.shape[1] or not data.size:
+            raise ValueError(
+                f"X (n, d) and centers (k, d) must be tables with the same number of columns, got shapes "
+                f"{data.shape} and {middles.shape}."
+            )
+        if not len(middles) or not np.isfinite(middles).all():
+            raise ValueError("centers must be at least one row of finite numbers.")
+        space = Points(len(data), target)
+        table, mean, checksum = _distances(data, middles, space)
+        checksum = crc32(np.append(middles.ravel(), smoothing), checksum)  # type: ignore[arg-type]
+        super().__init__(space, _normalise(table, mean, smoothing), checksum)
+
+
+def _distances(data: AnyArray, centers: FloatArray, space: Points) -> tuple[AnyArray, FloatArray, int]:
+    """Return the distances (n, k) in some unit, as float32, their means under the target in it, and a checksum of data.
+
+    Not of the distances: matrix products round differently from machine to machine.
+    """
+    table = np.empty((len(data), len(centers)), dtype=np.float32)
+    mean = np.zeros(len(centers))
+    unit, checksum = 0.0, 0
+    rows = rows_per_block(max(data.shape[1], len(centers)))
+    for start in range(0, len(data), rows):
+        part = slice(start, start + rows)
+        block = np.ascontiguousarray(data[part], dtype=np.float64)
+        checksum = crc32(block, checksum)  # type: ignore[arg-type]
+        distance = _block_distances(block, centers, start)
+        largest = float(distance.max())
+        if largest > unit:  # float32 has no room for 1e50
+            table[:start] *= np.float32(unit / largest)
+            mean *= unit / largest
+            unit = largest
+        distance /= unit or 1.0
+        mass = 1 / space.n if space.target is None else space.target[part, None]
+        mean += (distance * mass).sum(axis=0)
+        table[part] = distance
+    return table, mean, checksum
+
+
+def _block_distances(block: FloatArray, centers: FloatArray, start: int) -> FloatArray:
+    """Give the distances by one matrix product, and again directly where that cancels."""
+    if not np.isfinite(block).all():
+        row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
+        raise ValueError(f"X must be finite; row {row} is not. Remove or impute it.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = centers.mean(axis=0)  # far from the origin the squares would lose the digits of the differences
+        near, shifted = block - middle, centers - middle
+        sizes = (near**2).sum(axis=1)[:, None] + (shifted**2).sum(axis=1)
+        squares = sizes - 2 * near @ shifted.T
+        for j, center in enumerate(centers):
+            (cancelled,) = np.nonzero(squares[:, j] < 1e-6 * sizes[:, j])
+            squares[cancelled, j] = ((block[cancelled] - center) ** 2).sum(axis=1)
+    if not np.isfinite(squares).all():
+        raise ValueError("X and centers are too large: their squared distances overflow. Scale them down.")
+    return np.asarray(np.sqrt(squares))
+
+
+def _normalise(table: AnyArray, mean: FloatArray, smoothing: float) -> AnyArray:
+    for j, average in enumerate(mean):
+        if average > 0:
+            table[:, j] *= np.float32((1 - smoothing) / average)
+            table[:, j] += np.float32(smoothing)
+        else:  # every point is the centre: no distance to tell them apart
+            table[:, j] = 1.0
+    return table

@@ -8,9 +8,7 @@ import math
 
 import numpy as np
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
+from varmix._core.validation import AnyArray, FloatArray, IntArray
 from varmix._kernels.allocate import spread
 from varmix._kernels.cost import weigh
 from varmix._kernels.jit import kernel

@@ -4,19 +4,13 @@ from typing import final
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import as_atoms
-from varmix._core.validation import as_subsets
+from varmix._core.rng import Uniforms
+from varmix._core.spaces import Points, Space, Subsets, refuse_window
+from varmix._core.validation import FloatArray, IntArray, as_atoms, as_subsets
 from varmix.components._base import Family
 from varmix.components._guide_table import Table
-from varmix.components._uniform_kernels import draw_subsets
 from varmix.components._tables_kernels import draw_table
-from varmix._core.spaces import Points
-from varmix._core.spaces import Space
-from varmix._core.spaces import Subsets
-from varmix._core.spaces import refuse_window
-from varmix._core.rng import Uniforms
+from varmix.components._uniform_kernels import draw_subsets
 
 
 @final

@@ -1,11 +1,8 @@
 """Subsets of points, listed in ascending order."""
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
+from varmix._core.validation import AnyArray, FloatArray, IntArray
 from varmix._kernels.jit import kernel
-from varmix._kernels.random import start
-from varmix._kernels.random import uniform
+from varmix._kernels.random import start, uniform
 
 
 @kernel

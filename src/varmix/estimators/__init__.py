@@ -7,15 +7,11 @@ family = varmix.auto(X, y)
 try:
     import sklearn as _sklearn  # noqa: F401 - only to say it once if it is missing
 except ImportError:
-    from lab.commands import install as _install
+    from varmix._core.validation import missing_extra as _missing_extra
 
-    raise ModuleNotFoundError(
-        f"varmix.estimators (and varmix.auto) need scikit-learn, which is missing. "
-        f"Install varmix with its extra sklearn: {_install('sklearn')}"
-    ) from None
+    raise _missing_extra("varmix.estimators", "scikit-learn", "sklearn") from None
 
-from varmix.estimators._auto_groups import auto
-from varmix.estimators._auto_groups import auto_labels
+from varmix.estimators._auto_groups import auto, auto_labels
 from varmix.estimators._classifier import MixtureSGDClassifier
 from varmix.estimators._kmeans import MixtureKMeans
 from varmix.estimators._regressor import MixtureSGDRegressor

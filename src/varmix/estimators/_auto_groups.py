@@ -1,25 +1,90 @@
-"""Auto: groups for the reshuffled mixture, from the data alone."""
+"""auto: groups found in the data, class by dyadic bins of the row norm."""
 
+import math
 import warnings
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import as_real
-from varmix._core.validation import as_vector
+from varmix._core.validation import AnyArray, FloatArray, IntArray, as_real, as_vector, unknown_choice
+from varmix._kernels.rows import lengths
 from varmix.components import Groups
 from varmix.components._labels import encode
-from varmix.estimators._auto_groups__bins import merge_small
-from varmix.estimators._auto_groups__bins import nested_bins
-from varmix.estimators._auto_groups__bins import rounded
-from varmix._kernels.rows import lengths
-from lab.refusal import unknown
-from varmix.solvers._linear import Csr
-from varmix.solvers._linear import as_rows
-from varmix.solvers._linear import is_sparse
+from varmix.solvers._linear import Csr, as_rows, is_sparse
+
+
+def rounded(values: FloatArray) -> FloatArray:
+    """Give the numbers with 16 bits each: what differs by rounding only is equal.
+
+    Examples
+    --------
+    >>> bool(rounded(np.array([1 / 3])) == rounded(np.array([1 / 3 + 1e-9])))
+    True
+    """
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.round(mantissa * 65536.0), exponent))
+
+
+def nested_bins(groups: IntArray, values: FloatArray, shares: Sequence[float]) -> IntArray:
+    """Cut every group (0, 1, ...) where these shares of its points lie below; give `group * bins + bin`.
+
+    The bin of a point follows from how many points of its group have smaller values, so equal values are never torn
+    apart: they all go where the first of them would be.
+
+    Examples
+    --------
+    >>> nested_bins(np.zeros(8, dtype=int), np.array([1.0, 2, 3, 4, 5, 6, 7, 8]), (0.5, 0.75))
+    array([0, 0, 0, 0, 1, 1, 2, 2])
+    >>> nested_bins(np.zeros(4, dtype=int), np.ones(4), (0.5, 0.75))
+    array([0, 0, 0, 0])
+    """
+    labels = groups * (len(shares) + 1)
+    for members in _members(groups):
+        inside = values[members]
+        places = sorted({math.ceil(share * len(inside)) - 1 for share in shares})
+        if places:
+            bounds = np.partition(inside, places)[[math.ceil(share * len(inside)) - 1 for share in shares]]
+            labels[members] += np.searchsorted(bounds, inside)
+    return labels
+
+
+def _members(groups: IntArray) -> list[IntArray]:
+    order = np.argsort(groups, kind="stable")
+    ends = np.flatnonzero(np.diff(groups[order])) + 1
+    return np.split(order, ends)
+
+
+def merge_small(labels: IntArray, bins: int, least: int) -> IntArray:
+    """Let bins of fewer than `least` points join the next lower one of their group, the lowest the next higher one.
+
+    A group that is small as a whole stays as it is, in one bin: it has no neighbour of its own kind.
+
+    Examples
+    --------
+    >>> merge_small(np.array([0, 0, 1, 2, 3, 3, 4]), bins=3, least=2)
+    array([0, 0, 1, 1, 3, 3, 3])
+    """
+    counts = np.bincount(labels, minlength=-(-(int(labels.max()) + 1) // bins) * bins)
+    target = np.arange(len(counts))
+    for first in range(0, len(counts), bins):
+        filled = [label for label in range(first, first + bins) if counts[label]]
+        for lower, label in reversed(list(pairwise(filled))):
+            if counts[label] < least:
+                _join(label, lower, counts, target)
+        filled = [label for label in filled if counts[label]]
+        if len(filled) > 1 and counts[filled[0]] < least:
+            _join(filled[0], filled[1], counts, target)
+    return np.asarray(target[labels])
+
+
+def _join(label: int, other: int, counts: IntArray, target: IntArray) -> None:
+    target[target == label] = other
+    counts[other] += counts[label]
+    counts[label] = 0
+
 
 KINDS = ("auto", "labels", "clusters", "norms")
 TASKS = ("classification", "regression")
@@ -110,9 +175,9 @@ def auto_labels(
     array([0, 1, 0])
     """
     if kind not in KINDS:
-        raise ValueError(str(unknown("kind of groups", kind, KINDS)))
+        raise ValueError(unknown_choice("kind of groups", kind, KINDS))
     if task is not None and task not in TASKS:
-        raise ValueError(str(unknown("task", task, TASKS)))
+        raise ValueError(unknown_choice("task", task, TASKS))
     if is_sparse(X):
         X = X.tocsr()  # type: ignore[union-attr]
     rows, (n, _) = as_rows(X)

@@ -8,10 +8,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
+from varmix._core.validation import AnyArray, FloatArray, kept
 from varmix.estimators._sgd import MixtureSGD
-from varmix._core.validation__keeping import kept
 
 
 def _has_probabilities(model: "MixtureSGDClassifier") -> bool:

@@ -1,6 +1,7 @@
-"""MixtureKMeans: minibatch k-means that samples where it matters."""
+"""MixtureKMeans: minibatch k-means that draws points far from their centers more often."""
 
 import sys
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -9,20 +10,156 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from threadpoolctl import ThreadpoolController
 
+from varmix._core.validation import AnyArray, FloatArray, as_count, as_number, kept
+from varmix._sampler import Sampler
 from varmix.allocate import Allocation
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix.estimators.clustering._descent import Descent
-from varmix.estimators._kmeans__fitting import Reassigning
-from varmix.estimators._kmeans__fitting import run_until
-from varmix.estimators._kmeans__parameters import checked
-from varmix.estimators.clustering._seeding__passes import assigned
-from varmix.estimators._kmeans__stopping import Stopping
-from varmix.estimators._kmeans__stopping import mean_variance
-from varmix.estimators._kmeans__threads import one_thread
-from varmix._core.validation__keeping import kept
+from varmix.components._tables import rows_per_block
+from varmix.estimators.clustering._descent import Descent, Relay
+from varmix.estimators.clustering._init_centers import Initial
+from varmix.estimators.clustering._samplers import Choice
+from varmix.estimators.clustering._seeding import assigned
 from varmix.learners import Learner
+
+
+class Stopping:
+    """Watches a moving average of the inertia of batches, and how far the centres go.
+
+    Parameters
+    ----------
+    alpha
+        How much the last batch counts in the average.
+    tolerance
+        Stop when the centres have moved by no more than this, squared and added up; 0 never stops.
+    patience
+        Stop after so many batches without a lower average; None never stops.
+
+    Examples
+    --------
+    >>> stopping = Stopping(alpha=1.0, tolerance=0.0, patience=2)
+    >>> [stopping.see([loss]) for loss in (9.0, 5.0, 4.0, 4.5, 4.2)]
+    [False, False, False, False, True]
+    """
+
+    def __init__(self, alpha: float, tolerance: float = 0.0, patience: int | None = 10) -> None:
+        self.alpha, self.tolerance, self.patience = min(alpha, 1.0), tolerance, patience
+        self.average: float | None = None
+        self._least, self._waited, self._begun = np.inf, 0, False
+
+    def see(self, losses: Any, moved: float = np.inf) -> bool:  # noqa: ANN401
+        """Take in the inertia of some batches, and how far they moved the centres; say whether to stop."""
+        for loss in losses:
+            if not self._begun:  # the first batch says how good the start was, and nothing about progress
+                self._begun = True
+                continue
+            self.average = loss if self.average is None else (1 - self.alpha) * self.average + self.alpha * loss
+            self._waited = 0 if self.average < self._least else self._waited + 1
+            self._least = min(self._least, self.average)
+        if self.tolerance > 0.0 and moved <= self.tolerance and self.average is not None:
+            return True
+        return self.patience is not None and self.average is not None and self._waited >= self.patience
+
+
+def mean_variance(X: Any) -> float:  # noqa: ANN401
+    """Give the mean of the variances of all features, in blocks: what tolerances are relative to."""
+    if hasattr(X, "toarray"):
+        from sklearn.utils.sparsefuncs import mean_variance_axis
+
+        return float(mean_variance_axis(X, axis=0)[1].mean())
+    n, d = X.shape
+    first: AnyArray = np.asarray(X[0], dtype=np.float64)
+    sums: FloatArray = np.zeros(d)
+    squares: FloatArray = np.zeros(d)
+    rows = rows_per_block(d)
+    for start in range(0, n, rows):
+        block = X[start : start + rows] - first
+        sums += block.sum(axis=0)
+        squares += (block**2).sum(axis=0)
+    return float((squares / n - (sums / n) ** 2).mean())
+
+
+EVERY = 10  # points a cluster between two looks
+
+
+class Reassigning:
+    """Moves centres that have too few points, once so many points were seen, or at once where one has none at all.
+
+    Parameters
+    ----------
+    ratio
+        Part of the largest count below which a count is too low; 0 moves none.
+    rng
+        Where the points come from that centres are put on.
+    since
+        Points seen since the last look.
+    """
+
+    def __init__(self, ratio: float, rng: np.random.Generator, since: int = 0, verbose: int = 0) -> None:
+        self.ratio, self.since, self.verbose = ratio, since, verbose
+        self._rng = rng
+
+    def look(self, descent: Descent) -> None:
+        """Look at the counts after the steps of a receipt, if it is time."""
+        self.since += len(descent.losses) * descent.batch
+        if self.ratio == 0.0 or (self.since < EVERY * len(descent.counts) and descent.counts.min() > 0.0):
+            return
+        self.since = 0
+        number = descent.reassign(self.ratio, self._rng)
+        if self.verbose and number:
+            print(f"Reassigning {number} cluster centers.")
+
+
+def run_until(
+    descent: Descent,
+    sampler: Sampler | Relay,
+    steps: int,
+    stopping: Stopping,
+    reassigning: Reassigning,
+    verbose: int = 0,
+) -> None:
+    """Take so many steps, fewer where it stops before."""
+    while descent.steps < steps:
+        before = descent.centers if stopping.tolerance > 0.0 else None  # a tolerance is about single steps
+        descent.round(sampler, steps - descent.steps if before is None else 1)
+        moved = np.inf if before is None else float(((descent.centers - before) ** 2).sum())
+        reassigning.look(descent)
+        if verbose:
+            print(f"Minibatch step {descent.steps}/{steps}: mean batch inertia: {descent.inertia:.6g}")
+        if stopping.see(descent.losses, moved):
+            if verbose:
+                print(f"Converged at step {descent.steps}/{steps}.")
+            return
+
+
+def checked(model: Any) -> tuple[Initial, Choice]:  # noqa: ANN401
+    """Refuse parameters that mean nothing; give how to begin, and what draws the batches."""
+    for name in ("n_clusters", "batch_size", "max_iter"):
+        as_count(getattr(model, name), name)
+    for name, least in (("max_steps", 1), ("init_size", 1), ("max_no_improvement", 0)):
+        if getattr(model, name) is not None:
+            as_count(getattr(model, name), name, least=least)
+    for name in ("tol", "reassignment_ratio"):
+        if not 0.0 <= as_number(getattr(model, name), name) < np.inf:
+            raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(model, name)!r}.")
+    if not isinstance(model.n_init, str):
+        as_count(model.n_init, "n_init")
+    initial = Initial(model.n_clusters, model.init, model.n_init, model.init_size, model.batch_size, model.verbose)
+    choice = Choice(model.components, model.gamma, model.learner, model.allocate)
+    initial.check()
+    choice.check()
+    return initial, choice
+
+
+def one_thread() -> Any:  # noqa: ANN401
+    """Keep BLAS to one thread inside: products of a hundred rows would mostly wait for the others."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through all libraries that are loaded, so once
+
 
 PRECISIONS = (np.float64, np.float32)
 
@@ -57,9 +194,8 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Where batches come from.
 
         "seeding"
-            Cells of points with the same nearest seed and about the same distance to it
-            (`varmix.estimators.clustering._samplers__cells`), set up when that pays: where init has looked at a part of the points
-            and they promise little, the first pass is plain reshuffling.
+            Cells of points with the same nearest seed and about the same distance to it, set up when that pays: where
+            init has looked at a part of the points and they promise little, the first epoch is plain reshuffling.
         "distances"
             In proportion to the distances to ten random points, as in the paper; X must be dense.
         "uniform", "shuffle", "vrb"

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
-from varmix._core.validation import FloatArray
+from varmix._core.validation import FloatArray, kept
 from varmix.estimators._sgd import MixtureSGD
-from varmix._core.validation__keeping import kept
 
 
 class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]

@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 
 from varmix import _presets as presets
-from varmix._core.validation import FloatArray
+from varmix._core.validation import FloatArray, unknown_choice
+from varmix._sampler import Sampler
 from varmix.components import Components, Groups
-from varmix.estimators._auto_groups import KINDS
-from varmix.estimators._auto_groups import auto_labels
+from varmix.estimators._auto_groups import KINDS, auto_labels
 from varmix.literature import vrb
 from varmix.meter import REPLACED, RESHUFFLED, GainMeter, Interval
-from lab.refusal import unknown
-from varmix._sampler import Sampler
 from varmix.solvers import Linear
 
 SAMPLINGS = ("mixture", "shuffle", "uniform", "importance", "vrb")
@@ -68,9 +66,9 @@ def _family(components: Any, refresh: str | None, X: Any, problem: Linear, seed:
 def check(sampling: object, components: object, refresh: object) -> None:
     """Refuse parameters that mean nothing, before any work is done."""
     if not isinstance(sampling, str) or sampling not in SAMPLINGS:
-        raise ValueError(str(unknown("sampling", str(sampling), SAMPLINGS)))
+        raise ValueError(unknown_choice("sampling", str(sampling), SAMPLINGS))
     if isinstance(components, str) and components not in KINDS:
-        raise ValueError(str(unknown("kind of components", components, KINDS)))
+        raise ValueError(unknown_choice("kind of components", components, KINDS))
     sampler = hasattr(components, "draw") and not hasattr(components, "space")
     if components is None or isinstance(components, type) or sampler:
         raise TypeError(f"components must be a name, an array of labels or a family, got {components!r}.")

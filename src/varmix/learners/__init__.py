@@ -1,9 +1,8 @@
 """Online algorithms over mixtures, one per file."""
 
+from varmix._core.evidence import Evidence
 from varmix.learners._barrier_newton import BarrierNewton
-from varmix.learners._base import Learner
-from varmix.learners._base import load_state
-from varmix.learners._base import save_state
+from varmix.learners._base import Learner, load_state, save_state
 from varmix.learners._cautious import Cautious
 from varmix.learners._fixed import Fixed
 from varmix.learners._leader import Leader
@@ -16,6 +15,7 @@ __all__ = [
     "ONS",
     "BarrierNewton",
     "Cautious",
+    "Evidence",
     "Fixed",
     "Leader",
     "Learner",

@@ -6,17 +6,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import State
-from varmix._core.validation import as_count
 from varmix._core.evidence import Evidence
-from varmix._kernels.simplex import project_restricted
-from varmix._kernels.simplex import settle
-from varmix._core.state import CheckpointError
-from varmix._core.state import read_count
-from varmix._core.state import read_number
-from varmix._core.state import require
-from varmix._core.state import restored
+from varmix._core.state import CheckpointError, read_count, read_number, require, restored
+from varmix._core.validation import FloatArray, State, as_count
+from varmix._kernels.simplex import project_restricted, settle
 
 
 class HasMixture(Protocol):

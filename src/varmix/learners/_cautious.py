@@ -5,17 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import as_count
-from varmix._core.validation import as_positive
 from varmix._core.evidence import Evidence
+from varmix._core.state import CheckpointError
+from varmix._core.validation import FloatArray, as_count, as_positive
 from varmix._kernels.simplex import settle
 from varmix.learners._barrier_newton import BarrierNewton
-from varmix.learners._base import HasMixture
-from varmix.learners._base import Learner
-from varmix.learners._base import check_mixture
-from varmix.learners._base import checked
-from varmix._core.state import CheckpointError
+from varmix.learners._base import HasMixture, Learner, check_mixture, checked
 
 DOUBT, KEEP = 1.25, 1.5  # gains below which plain shuffling is the better choice, and from which it never was
 LATELY = 0.1  # the part of a round in the scale

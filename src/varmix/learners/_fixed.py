@@ -6,11 +6,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import as_count
-from varmix._core.validation import as_mixture
 from varmix._core.evidence import Evidence
-from varmix.learners._base import MixtureState
 from varmix._core.state import CheckpointError
+from varmix._core.validation import as_count, as_mixture
+from varmix.learners._base import MixtureState
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,14 +4,10 @@ import math
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
+from varmix._core.validation import FloatArray, IntArray
 from varmix._kernels.cost import value_and_gradient
 from varmix._kernels.jit import kernel
-from varmix._kernels.simplex import LEAST_FACTORS
-from varmix._kernels.simplex import MOST_WORK
-from varmix._kernels.simplex import bounded_step
-from varmix._kernels.simplex import settle
+from varmix._kernels.simplex import LEAST_FACTORS, MOST_WORK, bounded_step, settle
 
 # In one round no weight above FLOOR / k loses more than this share: one huge loss would set others to zero, from where
 # the barrier lets them return only slowly.

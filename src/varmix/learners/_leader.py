@@ -5,14 +5,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import as_count
-from varmix._core.validation import as_fraction
 from varmix._core.evidence import Evidence
-from varmix.learners._kernels import leader
-from varmix.learners._base import checked
-from varmix.learners._base import half_uniform
 from varmix._core.state import CheckpointError
+from varmix._core.validation import FloatArray, as_count, as_fraction
+from varmix.learners._base import checked, half_uniform
+from varmix.learners._kernels import leader
 
 
 class LeaderState(NamedTuple):

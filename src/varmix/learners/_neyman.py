@@ -6,17 +6,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import as_count
-from varmix._core.validation import as_fraction
-from varmix._core.validation import as_mixture
-from varmix._core.validation import as_vector
 from varmix._core.evidence import Evidence
+from varmix._core.state import CheckpointError
+from varmix._core.validation import AnyArray, FloatArray, IntArray, as_count, as_fraction, as_mixture, as_vector
 from varmix.learners import _kernels as kernels
 from varmix.learners._base import checked
-from varmix._core.state import CheckpointError
 
 NONE = np.empty(0, dtype=np.int64)
 LARGEST_SQUARE = 1e250  # what the largest norm of feedback comes to, with room for the smallest density

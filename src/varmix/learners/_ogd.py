@@ -6,15 +6,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import as_fraction
-from varmix._core.validation import as_positive
 from varmix._core.evidence import Evidence
-from varmix._kernels.simplex import project_restricted
-from varmix._kernels.simplex import settle
-from varmix.learners._base import checked
-from varmix.learners._base import half_uniform
 from varmix._core.state import CheckpointError
+from varmix._core.validation import FloatArray, as_fraction, as_positive
+from varmix._kernels.simplex import project_restricted, settle
+from varmix.learners._base import checked, half_uniform
 
 DIAMETER = 2**0.5
 

@@ -5,16 +5,11 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import as_count
-from varmix._core.validation import as_fraction
-from varmix._core.validation import as_positive
 from varmix._core.evidence import Evidence
-from varmix.learners._base import check_curvature
-from varmix.learners._base import checked
-from varmix.learners._base import even
-from varmix.simplex import RestrictedSimplex
 from varmix._core.state import CheckpointError
+from varmix._core.validation import FloatArray, as_count, as_fraction, as_positive
+from varmix.learners._base import check_curvature, checked, even
+from varmix.simplex import RestrictedSimplex
 
 LARGEST = 1e300  # entry of H, so that products with mixtures stay finite
 

@@ -5,20 +5,48 @@ from typing import NamedTuple
 
 import numpy as np
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import BoolArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix.rl import _n_step__pending as kernels
+from varmix._core.state import CheckpointError, loading, require, restored
+from varmix._core.validation import AnyArray, BoolArray, FloatArray, IntArray, State
+from varmix._kernels.jit import kernel
 from varmix.rl._storage import Leaf
-from varmix.rl._transitions import check_sums
-from varmix.rl._transitions import checked_columns
-from varmix.rl._transitions import discount_powers
-from varmix._core.state import CheckpointError
-from varmix._core.state import loading
-from varmix._core.state import require
-from varmix._core.state import restored
+from varmix.rl._transitions import check_sums, checked_columns, discount_powers
+
+
+@kernel
+def push_transitions(
+    environments: IntArray,
+    rewards: FloatArray,
+    ended: BoolArray,
+    powers: FloatArray,
+    returns: FloatArray,
+    head: IntArray,
+    count: IntArray,
+    newest: IntArray,
+    ready: IntArray,
+) -> int:
+    """Add one transition of each of m environments, reward all that are pending there, and list those that are done.
+
+    `powers` (n + 1,) are those of the discount.  The rings are in `returns` (environments * n,), the oldest of each at
+    its `head`, `count` of them.  `newest` (m,) gets the places of the new ones.  `ready` (3, m * n) gets the row, place
+    and number of steps of the transitions that are done, by row and then the oldest first; their number is given.
+    """
+    n, found = len(powers) - 1, 0
+    for row in range(len(environments)):
+        environment = environments[row]
+        base, first = environment * n, head[environment]
+        pending = count[environment] + 1
+        newest[row] = base + (first + pending - 1) % n
+        returns[newest[row]] = 0.0
+        gone = pending if ended[row] else int(pending == n)
+        for position in range(pending):
+            place = base + (first + position) % n
+            steps = pending - position
+            returns[place] += powers[steps - 1] * rewards[row]
+            if position < gone:
+                ready[0, found], ready[1, found], ready[2, found] = row, place, steps
+                found += 1
+        head[environment], count[environment] = (first + gone) % n, pending - gone
+    return found
 
 
 class Ready(NamedTuple):
@@ -82,7 +110,7 @@ class Pending:
         """Return the transitions that a step of these environments completes, and what is pending after it."""
         newest, ready = np.empty(len(environments), np.int64), np.empty((3, len(environments) * self._n), np.int64)
         ring = self._returns.copy(), self._head.copy(), self.count.copy()
-        found = kernels.push(environments, np.array(rewards), np.array(ended), self._powers, *ring, newest, ready)
+        found = push_transitions(environments, np.array(rewards), np.array(ended), self._powers, *ring, newest, ready)
         row, places, steps = ready[:, :found]
         for column, values in zip(self._columns, chosen, strict=True):
             column[newest] = values  # places that are free here: fewer than n_steps are taken

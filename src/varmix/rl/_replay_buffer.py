@@ -7,45 +7,33 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import BoolArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import as_count
-from varmix._core.validation import as_fraction
-from varmix._core.validation import first
-from varmix._core.validation import same
-from varmix.components._replay import SETTINGS
-from varmix.components._replay import Replay
 from varmix._core.draw import Draw
 from varmix._core.evidence import LARGEST_NORM
-from varmix.learners import BarrierNewton, Learner
+from varmix._core.state import CheckpointError, check_format, loading, printable, read_array, read_count, require
+from varmix._core.validation import BoolArray, FloatArray, IntArray, State, as_count, as_fraction, first, same
 from varmix._presets import vrm
-from varmix.reweight import Reweight, exact
-from varmix.rl._transitions__checks import AUTORESET
-from varmix.rl._transitions__checks import DISABLED
-from varmix.rl._transitions__checks import NEXT_STEP
-from varmix.rl._transitions__checks import SAME_STEP
-from varmix.rl._transitions__checks import as_autoreset
-from varmix.rl._transitions__checks import as_environments
-from varmix.rl._transitions__checks import as_errors
-from varmix.rl._transitions__checks import as_flag
-from varmix.rl._transitions__checks import as_flags
-from varmix.rl._transitions__checks import as_reward
-from varmix.rl._transitions__checks import as_rewards
-from varmix.rl._transitions__checks import check_size
-from varmix.rl._n_step import Pending
-from varmix.rl._transitions import Batch
-from varmix.rl._transitions import Transitions
-from varmix.rl._transitions import discount_powers
 from varmix._sampler import Sampler
-from varmix._core.state import CheckpointError
-from varmix._core.state import check_format
-from varmix._core.state import loading
-from varmix._core.state import printable
-from varmix._core.state import read_array
-from varmix._core.state import read_count
-from varmix._core.state import require
+from varmix.components._replay import PAPER_SETTINGS, Replay
+from varmix.learners import BarrierNewton, Learner
+from varmix.reweight import Reweight, exact
+from varmix.rl._n_step import Pending
+from varmix.rl._transitions import (
+    AUTORESET,
+    DISABLED,
+    NEXT_STEP,
+    SAME_STEP,
+    Batch,
+    Transitions,
+    as_autoreset,
+    as_environments,
+    as_errors,
+    as_flag,
+    as_flags,
+    as_reward,
+    as_rewards,
+    check_size,
+    discount_powers,
+)
 
 #: A batch of transitions says more than the single draw that the usual barrier is made for, so a lower one will do.
 LEARNER = BarrierNewton(eps=0.3)
@@ -111,7 +99,7 @@ class ReplayBuffer:
         observation_space: object,
         action_space: object,
         *,
-        settings: Sequence[tuple[float, float]] = SETTINGS,
+        settings: Sequence[tuple[float, float]] = PAPER_SETTINGS,
         n_steps: int = 1,
         discount: float = 0.99,
         environments: int | None = None,

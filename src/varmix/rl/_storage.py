@@ -10,8 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import as_array
+from varmix._core.validation import AnyArray, as_array
 
 INT64, LIMIT = np.dtype(np.int64), 2**63
 # Types whose dtype and shape can be trusted without a closer look; a subclass (a masked array) cannot.

@@ -1,10 +1,4 @@
-"""MixtureSampler: prioritised replay inside TorchRL's buffers, with a learnt mixture of priorities.
-
-The sampler is a `PrioritizedSampler`, so that TorchRL gives it priorities at all, but never builds TorchRL's compiled
-trees.  Since TorchRL hands a sampler the indices of a batch and drops everything else, `MixtureReplayBuffer` takes the
-receipt that travels in the sampled tensordict back to the sampler; it differs from `TensorDictReplayBuffer` in nothing
-else.
-"""
+"""MixtureSampler: adaptive prioritised replay inside TorchRL's replay buffers."""
 
 import threading
 import warnings
@@ -14,40 +8,25 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.checkpoint import load
-from varmix._core.checkpoint import save
-from lab.commands import install
-from varmix.components._replay import SETTINGS
-from varmix.components._replay import Replay
-from varmix.learners import Learner
+from varmix._core.checkpoint import load, save
+from varmix._core.state import CheckpointError, loading, printable
+from varmix._core.validation import FloatArray, IntArray, State, missing_extra
 from varmix._presets import vrm
+from varmix._sampler import Sampler
+from varmix.components._replay import PAPER_SETTINGS, Replay
+from varmix.learners import Learner
 from varmix.reweight import Reweight, exact
 from varmix.rl._replay_buffer import LEARNER
-from varmix.rl._tickets__slots import SlotSampler
-from varmix._sampler import Sampler
-from varmix._core.state import CheckpointError
-from varmix._core.state import loading
-from varmix._core.state import printable
+from varmix.rl._tickets import SlotSampler
 
 try:
     import torch
     from torchrl.data import TensorDictReplayBuffer
     from torchrl.data.replay_buffers.samplers import PrioritizedSampler
 
-    from varmix.rl.torchrl__tensors import as_priorities
-    from varmix.rl.torchrl__tensors import as_slots
-    from varmix.rl.torchrl__tensors import check_storage
-    from varmix.torch._tensors import as_arrays
-    from varmix.torch._tensors import as_doubles
-    from varmix.torch._tensors import as_numpy
-    from varmix.torch._tensors import as_tensors
+    from varmix.torch._tensors import as_arrays, as_doubles, as_numpy, as_tensors
 except ModuleNotFoundError:
-    raise ModuleNotFoundError(
-        f"varmix.rl.torchrl needs torch and torchrl, which are missing. "
-        f"Install varmix with its extra torchrl: {install('torchrl')}"
-    ) from None
+    raise missing_extra("varmix.rl.torchrl", "torchrl", "torchrl") from None
 
 RECEIPT, WEIGHT = "receipt", "priority_weight"
 FILE = "mixture_sampler.varmix"
@@ -94,7 +73,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
     def __init__(
         self,
         max_capacity: int,
-        settings: Sequence[tuple[float, float]] = SETTINGS,
+        settings: Sequence[tuple[float, float]] = PAPER_SETTINGS,
         *,
         learner: Learner[Any] | None = None,
         reweight: Reweight = exact,
@@ -307,3 +286,34 @@ def _warn_of_lost_receipt() -> None:
         "from them. Use varmix.rl.torchrl.MixtureReplayBuffer and update_tensordict_priority, or sampler.update.",
         stacklevel=4,
     )
+
+
+def as_slots(index: Any) -> IntArray:  # noqa: ANN401
+    """Give an index, or a tensor of them, as slots in one dimension."""
+    slots = np.atleast_1d(as_numpy(index))
+    if slots.ndim != 1:
+        raise ValueError(f"MixtureSampler needs a storage of one dimension, got indices of shape {slots.shape}.")
+    if slots.size and slots.dtype.kind not in "iu":
+        raise TypeError(f"Indices must be whole numbers, got {slots.dtype}. Of a mask, take mask.nonzero().")
+    return np.asarray(slots, dtype=np.int64)
+
+
+def as_priorities(values: Any, m: int) -> FloatArray:  # noqa: ANN401
+    """Give one priority for all of `m` slots, or one for each of them, as a vector."""
+    priority = as_doubles(values)
+    if priority.size not in (1, m):
+        raise ValueError(f"priority must be one number per index: expected shape ({m},), got {priority.shape}.")
+    return np.broadcast_to(priority.reshape(-1), (m,))
+
+
+def check_storage(storage: Any, capacity: int) -> None:  # noqa: ANN401
+    """Refuse a storage whose rows are not the `capacity` slots of a ring."""
+    if storage.ndim != 1:
+        raise ValueError(
+            f"MixtureSampler needs a storage of one dimension, got ndim={storage.ndim}. Flatten the data before extend."
+        )
+    if storage.max_size != capacity:
+        raise ValueError(
+            f"MixtureSampler was built for {capacity} items and the storage has room for {storage.max_size}. Give both "
+            f"the same number."
+        )

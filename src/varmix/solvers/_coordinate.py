@@ -1,28 +1,94 @@
-"""Coordinate descent: the atoms are coordinates, or blocks of them."""
+"""Coordinate descent, by coordinates or blocks, over any sampler."""
 
 from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import as_vector
-from varmix.solvers import _kernels as kernels
-from varmix.solvers._kernels__losses import values_and_slopes
+from varmix._core.validation import AnyArray, FloatArray, IntArray, as_array, as_vector, read_only
+from varmix._kernels import rows as by_row
+from varmix._kernels.rows import Rows
 from varmix._sampler import Sampler
-from varmix.solvers._coordinate__blocks import Layout
-from varmix.solvers._coordinate__columns import block_lipschitz
-from varmix.solvers._coordinate__columns import columns_of
+from varmix.components._labels import encode
+from varmix.solvers import _kernels as kernels
+from varmix.solvers._kernels import values_and_slopes
 from varmix.solvers._linear import Linear
-from varmix.solvers._loop import AfterEpoch
-from varmix.solvers._loop import Callback
-from varmix.solvers._loop import optimise
-from varmix.solvers._loop import starting_point
-from varmix.solvers._problems__problem import Problem
-from varmix.solvers._problems__problem import mean_gradient
-from varmix.solvers._schedules import Schedule
-from varmix.solvers._loop__trace import Result
+from varmix.solvers._loop import AfterEpoch, Callback, Result, optimise, starting_point
+from varmix.solvers._problems import Problem, mean_gradient
+from varmix.solvers.schedules import Schedule
+
+
+class Layout:
+    """Which coordinates each atom holds: one, or those with one label.
+
+    Examples
+    --------
+    >>> layout = Layout(4, ["b", "a", "b", "b"])
+    >>> layout.start.tolist(), layout.members.tolist()
+    ([0, 1, 4], [1, 0, 2, 3])
+    """
+
+    def __init__(self, dim: int, blocks: ArrayLike | None = None) -> None:
+        self.what = "coordinates" if blocks is None else "blocks of coordinates"
+        labels = np.arange(dim) if blocks is None else as_array(blocks, "blocks")
+        if labels.shape != (dim,):
+            raise ValueError(f"blocks must be one label per coordinate: expected shape ({dim},), got {labels.shape}.")
+        _, codes = encode(labels)
+        self.sizes: IntArray = np.bincount(codes).astype(np.int64)
+        self.start: IntArray = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        self.members: IntArray = np.argsort(codes, kind="stable").astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def inside(self, b: int) -> IntArray:
+        """Give the coordinates of block b."""
+        return self.members[self.start[b] : self.start[b + 1]]
+
+
+def columns_of(problem: Linear) -> Rows:
+    """Give the columns as rows: a copy of X in the other order, with ones behind it for an intercept.
+
+    Examples
+    --------
+    >>> columns_of(Linear([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [1.0, 1.0, -1.0])).dense
+    array([[1., 3., 5.],
+           [2., 4., 6.]])
+    """
+    rows, n, d, dim = problem.rows, problem.n, problem.features, problem.dim
+    if not len(rows.indptr):
+        dense = np.ones((dim, n), dtype=rows.dense.dtype)
+        dense[:d] = rows.dense.T
+        return Rows(read_only(dense), rows.data, rows.indices, rows.indptr)
+    size = len(rows.data)
+    ones = n if problem.intercept else 0
+    starts, points = np.zeros(dim + 1, dtype=np.int64), np.empty(size + ones, dtype=np.int64)
+    data: AnyArray = np.empty(size + ones, dtype=rows.data.dtype)
+    kernels.transpose(rows, n, starts[: d + 1], points, data)
+    if problem.intercept:
+        starts[-1] = size + n
+        points[size:], data[size:] = np.arange(n), 1.0
+    return Rows(rows.dense, *map(read_only, (data, points, starts)))
+
+
+def block_lipschitz(problem: Linear, columns: Rows, start: IntArray, members: IntArray) -> FloatArray:
+    """Give how fast the gradient of F inside each block can change: curvature |C^1/2 X_B|^2 / n + l2.
+
+    The norm is the spectral one, from the eigenvalues of a matrix of the block's size; a block of one is a column.
+    """
+    squares = np.empty(problem.dim)
+    kernels.squares(columns, problem.costs, squares)
+    squares = squares[members[start[:-1]]]
+    for b in np.flatnonzero(np.diff(start) > 1):
+        inside = members[start[b] : start[b + 1]]
+        block = np.zeros((len(inside), problem.n))
+        by_row.scaled_rows(columns, inside, np.ones(len(inside)), block)
+        weighted = block * problem.costs if len(problem.costs) else block
+        squares[b] = np.linalg.eigvalsh(weighted @ block.T)[-1]
+    # An intercept alone in its block has no penalty; elsewhere counting one only shortens its steps.
+    free = problem.intercept & (np.diff(start) == 1) & (members[start[:-1]] == problem.features)
+    return problem.curvature * squares / problem.n + np.where(free, 0.0, problem.l2)
+
 
 REFRESH = 16  # epochs after which margins are computed anew: until then rounding is far below 1e-12
 

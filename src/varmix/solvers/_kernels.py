@@ -1,17 +1,47 @@
-"""Coordinate descent for linear models: columns of the data, margins and slopes that are kept up to date."""
+"""Compiled loops of the solvers for linear models, dense and sparse."""
 
 import math
 
 import numpy as np
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
+from varmix._core.validation import AnyArray, FloatArray, IntArray
 from varmix._kernels.jit import kernel
-from varmix.solvers._kernels__losses import loss_slope
-from varmix._kernels.rows import Rows
-from varmix._kernels.rows import add
-from varmix._kernels.rows import dot
+from varmix._kernels.rows import Rows, add, dot, fetch
+
+LOSSES = ("hinge", "logistic", "squared")  # known to kernels by their place here
+
+
+@kernel
+def loss_value(loss: int, z: float, y: float) -> float:
+    """Give the loss at the margin `z`; labels of classifiers are -1 and 1."""
+    if loss == 2:
+        return 0.5 * (z - y) * (z - y)
+    if loss == 0:
+        return max(1.0 - y * z, 0.0)
+    t = y * z
+    return math.log1p(math.exp(-t)) if t > 0.0 else math.log1p(math.exp(t)) - t
+
+
+@kernel
+def loss_slope(loss: int, z: float, y: float) -> float:
+    """Give the derivative in `z`; that of the hinge at its corner is zero."""
+    if loss == 2:
+        return z - y
+    if loss == 0:
+        return -y if y * z < 1.0 else 0.0
+    t = y * z
+    if t > 0.0:
+        e = math.exp(-t)
+        return -y * e / (1.0 + e)
+    return -y / (1.0 + math.exp(t))
+
+
+@kernel
+def values_and_slopes(loss: int, z: FloatArray, y: FloatArray, values: FloatArray, slopes: FloatArray) -> None:
+    """Write loss and derivative at every margin."""
+    for i in range(z.shape[0]):
+        values[i] = loss_value(loss, z[i], y[i])
+        slopes[i] = loss_slope(loss, z[i], y[i])
 
 
 @kernel
@@ -114,3 +144,210 @@ def squares(columns: Rows, costs: FloatArray, out: FloatArray) -> None:
             for i in range(x.shape[0]):
                 total += (costs[i] if costs.shape[0] else 1.0) * x[i] * x[i]
         out[j] = total
+
+
+SMALLEST_SCALE = 1e-6  # of the factor that shrinks theta, before it is multiplied out
+
+
+@kernel
+def sgd(
+    rows: Rows,
+    y: FloatArray,
+    costs: FloatArray,
+    lengths: FloatArray,
+    loss: int,
+    intercept: bool,
+    l2: float,
+    points: IntArray,
+    weights: FloatArray,
+    steps: FloatArray,
+    theta: FloatArray,
+    norms: FloatArray,
+) -> float:
+    """Step by step: theta <- theta - step (mean of weight * gradient + l2 theta).
+
+    Theta is kept as a number times a vector, so that shrinking it costs the same for sparse rows as for none.
+    """
+    count = steps.shape[0]
+    batch = points.shape[0] // count
+    d = theta.shape[0] - (1 if intercept else 0)
+    v = theta[:d]
+    offset = theta[d] if intercept else 0.0
+    pulls = np.empty(batch)
+    scale, total, read = 1.0, 0.0, 0.0
+    for t in range(count):
+        read += fetch(rows, y, lengths, points[t * batch : (t + 1) * batch])
+        for r in range(batch):
+            slot = t * batch + r
+            i = points[slot]
+            z = scale * dot(rows, i, v) + offset
+            cost = costs[i] if costs.shape[0] else 1.0
+            slope = cost * loss_slope(loss, z, y[i])
+            total += weights[slot] * cost * loss_value(loss, z, y[i])
+            norms[slot] = abs(slope) * lengths[i]
+            pulls[r] = weights[slot] * slope
+        step = steps[t] / batch
+        scale *= 1.0 - steps[t] * l2
+        if abs(scale) < SMALLEST_SCALE:
+            for j in range(d):
+                v[j] *= scale
+            scale = 1.0
+        for r in range(batch):
+            if pulls[r] != 0.0:
+                add(rows, points[t * batch + r], -step * pulls[r] / scale, v)
+                if intercept:
+                    offset -= step * pulls[r]
+    for j in range(d):
+        v[j] *= scale
+    if intercept:
+        theta[d] = offset
+    return total + 0.0 * read  # what was fetched counts for nothing, but must be used
+
+
+@kernel
+def adagrad(
+    rows: Rows,
+    y: FloatArray,
+    costs: FloatArray,
+    lengths: FloatArray,
+    loss: int,
+    intercept: bool,
+    l2: float,
+    epsilon: float,
+    points: IntArray,
+    weights: FloatArray,
+    steps: FloatArray,
+    squares: FloatArray,
+    theta: FloatArray,
+    norms: FloatArray,
+) -> float:
+    """Step by step: theta_j <- theta_j - step g_j / (epsilon + sqrt squares_j), after squares_j <- squares_j + g_j^2.
+
+    Where g_j is zero nothing changes, so that without a penalty only the columns of the batch are visited.
+    """
+    count = steps.shape[0]
+    batch = points.shape[0] // count
+    d = theta.shape[0] - (1 if intercept else 0)
+    gradient = np.zeros(theta.shape[0])
+    pulls = np.empty(batch)
+    total, read = 0.0, 0.0
+    for t in range(count):
+        read += fetch(rows, y, lengths, points[t * batch : (t + 1) * batch])
+        for r in range(batch):
+            slot = t * batch + r
+            i = points[slot]
+            z = dot(rows, i, theta[:d]) + (theta[d] if intercept else 0.0)
+            cost = costs[i] if costs.shape[0] else 1.0
+            slope = cost * loss_slope(loss, z, y[i])
+            total += weights[slot] * cost * loss_value(loss, z, y[i])
+            norms[slot] = abs(slope) * lengths[i]
+            pulls[r] = weights[slot] * slope / batch
+        for r in range(batch):
+            if pulls[r] != 0.0:
+                add(rows, points[t * batch + r], pulls[r], gradient[:d])
+                if intercept:
+                    gradient[d] += pulls[r]
+        if rows.indptr.shape[0] and l2 == 0.0:
+            for r in range(batch):
+                i = points[t * batch + r]
+                for p in range(rows.indptr[i], rows.indptr[i + 1]):
+                    move(rows.indices[p], gradient, steps[t], epsilon, squares, theta)
+        else:
+            for j in range(d):
+                gradient[j] += l2 * theta[j]
+                move(j, gradient, steps[t], epsilon, squares, theta)
+        if intercept:
+            move(d, gradient, steps[t], epsilon, squares, theta)
+    return total + 0.0 * read  # as in `kernels/descent.py`
+
+
+@kernel
+def move(j: int, gradient: FloatArray, step: float, epsilon: float, squares: FloatArray, theta: FloatArray) -> None:
+    """Move coordinate j, and clear its gradient: a column that comes twice in a batch is moved once."""
+    g = gradient[j]
+    if g != 0.0:
+        squares[j] += g * g
+        theta[j] -= step * g / (epsilon + math.sqrt(squares[j]))
+        gradient[j] = 0.0
+
+
+@kernel
+def reduced(
+    rows: Rows,
+    y: FloatArray,
+    costs: FloatArray,
+    lengths: FloatArray,
+    loss: int,
+    intercept: bool,
+    l2: float,
+    replace: bool,
+    points: IntArray,
+    weights: FloatArray,
+    steps: FloatArray,
+    table: FloatArray,
+    mean: FloatArray,
+    theta: FloatArray,
+    norms: FloatArray,
+) -> float:
+    """Step by step: theta <- theta - step (mean of weight * (gradient - table entry) + mean of the table + l2 theta).
+
+    `mean` is the mean of the table's gradients.  With `replace` the drawn entries are then written anew, and `mean`
+    follows.  Theta is kept as scale * v + along * mean: the dense parts of a step change the two numbers only, and
+    when `mean` moves along a row, v moves against it along the same row.  Sparse rows cost their own columns.
+    """
+    count = steps.shape[0]
+    batch = points.shape[0] // count
+    d = theta.shape[0] - (1 if intercept else 0)
+    v, g = theta[:d], mean[:d]
+    offset = theta[d] if intercept else 0.0
+    fresh, pulls = np.empty(batch), np.empty(batch)
+    scale, along, total, read = 1.0, 0.0, 0.0, 0.0
+    for t in range(count):
+        read += fetch(rows, y, lengths, points[t * batch : (t + 1) * batch])
+        for r in range(batch):
+            read += table[points[t * batch + r]]
+        for r in range(batch):
+            slot = t * batch + r
+            i = points[slot]
+            z = scale * dot(rows, i, v) + along * dot(rows, i, g) + offset
+            cost = costs[i] if costs.shape[0] else 1.0
+            fresh[r] = cost * loss_slope(loss, z, y[i])
+            total += weights[slot] * cost * loss_value(loss, z, y[i])
+            change = fresh[r] - table[i]
+            norms[slot] = abs(change) * lengths[i]
+            pulls[r] = weights[slot] * change
+        shrink = 1.0 - steps[t] * l2
+        scale *= shrink
+        along = along * shrink - steps[t]
+        if intercept:
+            offset -= steps[t] * mean[d]
+        if abs(scale) < SMALLEST_SCALE:
+            settle(scale, along, v, g)
+            scale, along = 1.0, 0.0
+        step = steps[t] / batch
+        for r in range(batch):
+            i = points[t * batch + r]
+            change = 0.0
+            if replace:  # a point that comes again in the batch finds its own entry, and changes nothing
+                change = (fresh[r] - table[i]) / table.shape[0]
+                table[i] = fresh[r]
+            if change != 0.0:
+                add(rows, i, change, g)
+                if intercept:
+                    mean[d] += change
+            push = step * pulls[r] + along * change
+            if push != 0.0:
+                add(rows, i, -push / scale, v)
+            if intercept:
+                offset -= step * pulls[r]
+    settle(scale, along, v, g)
+    if intercept:
+        theta[d] = offset
+    return total + 0.0 * read  # as in `kernels/descent.py`
+
+
+@kernel
+def settle(scale: float, along: float, v: FloatArray, g: FloatArray) -> None:
+    """Multiply out: v <- scale v + along g."""
+    for j in range(v.shape[0]):
+        v[j] = scale * v[j] + along * g[j]

@@ -6,21 +6,22 @@ from typing import Any, Protocol, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import as_array
-from varmix._core.validation import as_atoms
-from varmix._core.validation import as_floats
-from varmix._core.validation import as_number
-from varmix._core.validation import as_real
-from varmix._core.validation import as_vector
-from varmix._core.validation import read_only
+from varmix._core.validation import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    as_array,
+    as_atoms,
+    as_floats,
+    as_number,
+    as_real,
+    as_vector,
+    read_only,
+    unknown_choice,
+)
 from varmix._kernels import rows as kernels
-from varmix.solvers._kernels__losses import LOSSES
-from varmix.solvers._kernels__losses import values_and_slopes
 from varmix._kernels.rows import Rows
-from lab.refusal import unknown
+from varmix.solvers._kernels import LOSSES, values_and_slopes
 
 
 class Csr(Protocol):
@@ -89,7 +90,7 @@ class Linear:
         costs: ArrayLike | None = None,
     ) -> None:
         if loss not in LOSSES:
-            raise ValueError(str(unknown("loss", str(loss), LOSSES)))
+            raise ValueError(unknown_choice("loss", str(loss), LOSSES))
         self.rows, (self.n, self.features) = as_rows(X)
         self.y = read_only(as_targets(y, self.n, loss))
         self.loss, self.l2 = loss, as_number(l2, "l2")

@@ -1,32 +1,112 @@
-"""The loop that all solvers share: draw, step, give feedback, look.
-
-A method (SGD, SAGA, ...) steps over some batches; which atoms they hold, with what weights, only the sampler decides.
-"""
+"""The loop that every solver shares: draw, step, feedback, evaluation, stopping."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Protocol, Required, TypeAlias, TypedDict
+from types import TracebackType
+from typing import Any, Literal, Protocol, Required, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import as_count
-from varmix._core.validation import as_positive
-from varmix._core.validation import as_vector
-from varmix._core.validation import first
+from varmix._core.spaces import Points
+from varmix._core.validation import FloatArray, IntArray, as_count, as_positive, as_vector, first
+from varmix._sampler import Sampler
 from varmix.learners import Cautious
 from varmix.meter import GainMeter
-from varmix._sampler import Sampler
-from varmix.solvers._problems__problem import Problem
-from varmix.solvers._loop__progress import Progress
-from varmix.solvers._schedules import Schedule
-from varmix.solvers._schedules import as_schedule
-from varmix.solvers._loop__trace import Result
-from varmix.solvers._loop__trace import Stopped
-from varmix.solvers._loop__trace import Trace
-from varmix._core.spaces import Points
+from varmix.solvers._problems import Problem
+from varmix.solvers.schedules import Schedule, as_schedule
+
+Stopped: TypeAlias = Literal["epochs", "tolerance", "diverged"]
+
+
+@dataclass
+class Trace:
+    """One entry per look, in columns.  Time counts the solver and the sampler, not the looks themselves.
+
+    Attributes
+    ----------
+    evaluations
+        Gradients of single points computed so far, full passes included (coordinate descent: partial derivatives).
+    seconds
+        Time spent so far.
+    losses
+        The objective, from all points.
+    accuracies
+        Share of points on the right side, where the problem knows.
+    gains
+        Second moment of uniform sampling over that of the sampler, since the look before (one at the first).
+    """
+
+    evaluations: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    accuracies: list[float | None] = field(default_factory=list)
+    gains: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.evaluations)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run.
+
+    Attributes
+    ----------
+    theta
+        Where it ended.
+    trace
+        What was seen at the looks.
+    meter
+        The gain meter of the whole run.
+    stopped
+        Why it ended: all "epochs" done, "tolerance" reached, or "diverged".
+    epochs
+        Epochs that were begun.
+    """
+
+    theta: FloatArray
+    trace: Trace
+    meter: GainMeter
+    stopped: Stopped
+    epochs: int
+
+
+class Progress(AbstractContextManager["Progress"]):
+    """A bar over `total` epochs; without `show` it does nothing.  It is drawn by rich, which is needed only then."""
+
+    def __init__(self, total: int, show: bool) -> None:
+        self._bar: Any = None
+        if show:
+            try:
+                from rich.console import Console
+                from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+            except ImportError:
+                raise ModuleNotFoundError(
+                    "A progress bar needs rich: run pip install rich, or leave progress=False."
+                ) from None
+            columns = (BarColumn(), TextColumn("epoch {task.completed:.0f}/{task.total:.0f} {task.description}"))
+            self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+            self._task = self._bar.add_task("", total=total)
+
+    def __enter__(self) -> "Progress":
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def advance(self, text: str) -> None:
+        """One more epoch is done."""
+        if self._bar is not None:
+            self._bar.update(self._task, advance=1, description=text)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
 
 # Draws made with one mixture in a compiled loop: a small part of those so far, as there is most to learn at first, up
 # to a number beside which the calls around the loop cost little.
@@ -108,7 +188,7 @@ def optimise(
     batch
         Points in a batch.
     step
-        A number, a schedule of `varmix.solvers._schedules`, or any function of (t, total).
+        A number, a schedule of `varmix.solvers.schedules`, or any function of (t, total).
     tol
         Stop when the mean loss of an epoch, as drawn, was not lower by `tol` than the best for `patience` epochs.
     patience

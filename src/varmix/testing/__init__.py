@@ -9,25 +9,29 @@ is broken.  They are deterministic.
 """
 
 from varmix._core.validation import same
-from varmix.testing._components import COMPONENT_CHECKS
-from varmix.testing._components import MakeComponents
-from varmix.testing._components import check_components_go_on_after_loading
-from varmix.testing._components import check_components_refuse_other_states
-from varmix.testing._components import check_draws_follow_the_mixture
-from varmix.testing._components import check_draws_have_the_right_shapes
-from varmix.testing._components import check_feedback_may_come_late_and_in_any_order
-from varmix.testing._components import check_inclusion_is_that_of_the_laws
-from varmix.testing._components import check_lanes_are_shares
-from varmix.testing._components import check_ratios_are_those_of_laws
-from varmix.testing._components__counts import all_atoms
-from varmix.testing._components__counts import chi_square_z
-from varmix.testing._components__counts import count_atoms
-from varmix.testing._learners import LEARNER_CHECKS
-from varmix.testing._learners import MakeLearner
-from varmix.testing._learners import check_learners_go_on_after_loading
-from varmix.testing._learners import check_mixtures_stay_in_the_simplex
-from varmix.testing._learners import check_rows_are_declared
-from varmix.testing._learners import check_steps_are_pure
+from varmix.testing._components import (
+    COMPONENT_CHECKS,
+    MakeComponents,
+    all_atoms,
+    check_components_go_on_after_loading,
+    check_components_refuse_other_states,
+    check_draws_follow_the_mixture,
+    check_draws_have_the_right_shapes,
+    check_feedback_may_come_late_and_in_any_order,
+    check_inclusion_is_that_of_the_laws,
+    check_lanes_are_shares,
+    check_ratios_are_those_of_laws,
+    chi_square_z,
+    count_atoms,
+)
+from varmix.testing._learners import (
+    LEARNER_CHECKS,
+    MakeLearner,
+    check_learners_go_on_after_loading,
+    check_mixtures_stay_in_the_simplex,
+    check_rows_are_declared,
+    check_steps_are_pure,
+)
 
 __all__ = [
     "COMPONENT_CHECKS",

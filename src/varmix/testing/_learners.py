@@ -5,12 +5,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import same
 from varmix._core.evidence import Evidence
-from varmix.learners._base import Learner
-from varmix.learners._base import load_state
-from varmix.learners._base import save_state
+from varmix._core.validation import FloatArray, same
+from varmix.learners._base import Learner, load_state, save_state
 
 MakeLearner: TypeAlias = Callable[[], Learner[Any]]
 

@@ -3,11 +3,9 @@
 try:
     import torch  # noqa: F401
 except ModuleNotFoundError:
-    from lab.commands import install as _install
+    from varmix._core.validation import missing_extra as _missing_extra
 
-    raise ModuleNotFoundError(
-        f"varmix.torch needs torch, which is missing. Install varmix with its extra torch: {_install('torch')}"
-    ) from None
+    raise _missing_extra("varmix.torch", "PyTorch", "torch") from None
 
 from varmix.torch import norms
 from varmix.torch._batch_sampler import MixtureBatchSampler

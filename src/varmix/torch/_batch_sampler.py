@@ -11,44 +11,21 @@ import torch
 from torch.utils.data import Dataset
 from torch.utils.data import Sampler as TorchSampler
 
+from varmix._core.draw import Draw, Ledger
+from varmix._core.state import check_format, loading, require
+from varmix._core.validation import FloatArray, State, as_count
+from varmix._sampler import Sampler
 from varmix.allocate import Allocation
-from varmix._core.validation import FloatArray
-from varmix._core.validation import State
-from varmix._core.validation import as_count
-from varmix._core.draw import Draw
 from varmix.learners import Cautious, Learner
 from varmix.meter import GainMeter
-from varmix._core.draw__receipts import Ledger
-from varmix._sampler import Sampler
-from varmix._core.state import check_format
-from varmix._core.state import loading
-from varmix._core.state import require
-from varmix.torch._tagging import Collate
-from varmix.torch._tagging import Slots
-from varmix.torch._tagging import Tagged
-from varmix.torch._process_group__layout import LayoutName
+from varmix.torch._epoch import Passes, ReceiptReader, Turn, number
 from varmix.torch._feedback import Rounds
-from varmix.torch._process_group__agreement import agree
-from varmix.torch._process_group__layout import layout_of
-from varmix.torch._process_group__layout import processes_of
-from varmix.torch._process_group import seed_of
-from varmix.torch._process_group import together
-from varmix.torch._epoch__flight import ReceiptReader
-from varmix.torch._epoch__flight import number
-from varmix.torch._epoch import Passes
-from varmix.torch._epoch import Turn
-from varmix.torch._tensor_draw import TensorDraw
+from varmix.torch._process_group import LayoutName, agree, layout_of, processes_of, seed_of, together
 from varmix.torch._settings import Settled
-from varmix.torch._source import Source
-from varmix.torch._source import as_sampler
-from varmix.torch._source import check_dataset
-from varmix.torch._source import is_reshuffled
-from varmix.torch._tensors import CPU
-from varmix.torch._tensors import as_arrays
-from varmix.torch._tensors import as_tensors
-from varmix.torch._tensors import is_whole
-from varmix.torch._tensors import unwrapped
-from varmix.torch._tensors import wrapped
+from varmix.torch._source import Source, as_sampler, check_dataset, is_reshuffled
+from varmix.torch._tagging import Collate, Slots, Tagged
+from varmix.torch._tensor_draw import TensorDraw
+from varmix.torch._tensors import CPU, as_arrays, as_tensors, is_whole, unwrapped, wrapped
 
 
 class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[misc]

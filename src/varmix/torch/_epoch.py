@@ -1,20 +1,201 @@
-"""Passes: where a loop over batches is, so that it can be saved and taken up again."""
+"""Progress through an epoch, and the queue of receipts between the sampler and the training loop."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
+from zlib import crc32
 
-from varmix._core.validation import State
-from varmix._core.validation import as_count
-from varmix._core.draw import Draw
-from varmix._core.state import CheckpointError
-from varmix._core.state import describe
-from varmix._core.state import read_count
-from varmix._core.state import read_flag
-from varmix._core.state import require
-from varmix.torch._epoch__flight import WAITING
-from varmix.torch._epoch__flight import Flight
-from varmix.torch._epoch__flight import ReceiptReader
+import numpy as np
+
+from varmix._core.draw import Draw, Ledger, Rows, check_id, seal
+from varmix._core.spaces import Points
+from varmix._core.state import CheckpointError, describe, read_array, read_count, read_flag, require
+from varmix._core.validation import FloatArray, IntArray, State, as_count
+from varmix.components import Components, Groups
+from varmix.components._base import Disjoint
+
+FIELDS = {"indices", "weights", "density", "rows", "serial", "sampler_id"}
+LEAST, MOST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)  # what weights of single precision hold
+ROUNDING = 1e-6
+WAITING = 4096  # receipts that are kept for late feedback by number
+SERIALS = 31  # bits of a number that are the draw's, behind those of its sampler
+LAST = (1 << SERIALS) - 1
+
+
+class Flight:
+    """Receipts in the order in which they were drawn: first those ahead of the user, then those that wait for feedback.
+
+    Workers fetch batches before the user asks for them, and batches come in the order of the draws.
+    """
+
+    def __init__(self) -> None:
+        self._ahead: deque[Draw] = deque()
+        self._waiting: dict[int, Draw] = {}
+
+    @property
+    def ahead(self) -> tuple[Draw, ...]:
+        """What was drawn and has not come to the user, the oldest first."""
+        return tuple(self._ahead)
+
+    def leave(self, draw: Draw) -> None:
+        """A draw is on its way; where nobody says what has arrived, what is long gone has."""
+        self._ahead.append(draw)
+        if len(self._ahead) > WAITING:
+            self._wait(self._ahead.popleft())
+
+    def arrive(self) -> Draw:
+        """Give the receipt of the batch that has come to the user."""
+        return self._ahead.popleft()
+
+    def find(self, draw_id: int) -> Draw:
+        """Give the receipt with this number: it and all before it have come to the user."""
+        found = self._waiting.get(draw_id)
+        if found is None:
+            near = (draw for draw in self._ahead if not (draw.serial ^ draw_id) & LAST)
+            found = next((draw for draw in near if number(draw) == draw_id), None)
+        if found is None:
+            raise ValueError(
+                f"draw_id {draw_id} is not in flight: its feedback was given already, it is more than {WAITING:,} "
+                f"batches old, it is of another sampler, or of a run before a state was loaded. Call update once for "
+                f"every batch, with the draw_id in it."
+            )
+        while self._ahead and self._ahead[0].serial <= found.serial:
+            self._wait(self._ahead.popleft())
+        return found
+
+    def _wait(self, draw: Draw) -> None:
+        self._waiting[number(draw)] = draw
+        if len(self._waiting) > WAITING:
+            del self._waiting[next(iter(self._waiting))]
+
+    def settle(self, draw: Draw) -> None:
+        """Forget a receipt: its feedback was taken."""
+        if self._waiting:
+            self._waiting.pop(number(draw), None)
+
+    def clear(self) -> None:
+        """Forget what is ahead: nobody will get it any more."""
+        self._ahead.clear()
+
+    def land(self) -> None:
+        """Let all that is ahead wait for feedback: it may have come to the user, who has not said so yet."""
+        while self._ahead:
+            self._wait(self._ahead.popleft())
+
+    def state_dict(self) -> State:
+        """Give what is ahead."""
+        return {str(place): _saved(draw) for place, draw in enumerate(self._ahead)}
+
+    @classmethod
+    def loaded(cls, state: object, reader: "ReceiptReader", sizes: list[tuple[int, int]], world: int = 1) -> "Flight":
+        """Return the flight that was saved, after checking it; `sizes` bounds the slots of every receipt.
+
+        A batch is cut to what `world` processes can share out evenly, as a last one is when it is drawn.
+        """
+        require(state, {str(place) for place in range(len(sizes))}, "the receipts in flight")
+        assert isinstance(state, Mapping)
+        flight, serial = cls(), -1
+        for place, (least, most) in enumerate(sizes):
+            draw = reader.read(state[str(place)], least, most)
+            if draw.serial <= serial:
+                raise CheckpointError(f"Saved receipts must be in the order of the draws; {draw.serial} is not.")
+            serial, rest = draw.serial, len(draw) % world
+            if rest < len(draw):
+                flight._ahead.append(draw.part(slice(len(draw) - rest)) if rest else draw)
+        return flight
+
+
+class ReceiptReader:
+    """Reads the receipts of a saved state, and refuses those that its sampler cannot have drawn.
+
+    Kernels index with the numbers of a receipt, so all of them are checked before one is made.
+
+    Parameters
+    ----------
+    components
+        The family that drew them, over points.
+    ledger
+        That of the sampler in the same state.
+    """
+
+    def __init__(self, components: Components, ledger: Ledger) -> None:
+        self._components, self._ledger = components, ledger
+        # By the method that a sampler calls.
+        self._disjoint: Disjoint | None = components if hasattr(components, "draw_atoms") else None  # type: ignore[assignment]
+
+    def read(self, saved: object, least: int, most: int) -> Draw:
+        """Return the receipt of `least` to `most` slots, or raise `CheckpointError`."""
+        require(saved, FIELDS, "a receipt")
+        assert isinstance(saved, Mapping)
+        serial, sampler_id = read_count(saved, "serial"), check_id(saved["sampler_id"])
+        try:
+            self._ledger.check(serial, sampler_id)
+        except ValueError as error:
+            raise CheckpointError(f"Saved receipt {serial} is not one of the saved sampler: {error}") from error
+        if not isinstance(saved["indices"], np.ndarray) or not least <= saved["indices"].size <= most:
+            raise CheckpointError(
+                f"Saved receipt {serial} must have {least}..{most} slots, got {describe(saved['indices'])}."
+            )
+        indices = self._points(saved)
+        m = len(indices)
+        weights, density = (read_array(saved, name, np.float64, (m,), LEAST, MOST) for name in ("weights", "density"))
+        rows, groups = self._ratios(saved, indices, density)
+        return seal(indices, weights, rows, density, serial, sampler_id, groups)
+
+    def _points(self, saved: Mapping[str, object]) -> IntArray:
+        space = self._components.space
+        indices = read_array(saved, "indices", np.int64, (None,), 0, space.n - 1)
+        if isinstance(space, Points) and space.target is not None and not space.target[indices].all():
+            raise CheckpointError("Saved indices hold a point of target zero, which is never drawn.")
+        return indices
+
+    def _ratios(
+        self, saved: Mapping[str, object], indices: IntArray, density: FloatArray
+    ) -> tuple[Rows | FloatArray, IntArray | None]:
+        """Return the ratios, and the groups where `rows` holds these, since components are disjoint groups."""
+        m, disjoint, rows = len(indices), self._disjoint, saved["rows"]
+        if disjoint is not None and isinstance(rows, np.ndarray) and rows.ndim == 1:
+            groups = read_array(saved, "rows", np.int64, (m,), 0, len(disjoint.masses) - 1)
+            if isinstance(disjoint, Groups):
+                _check_members(disjoint, indices, groups)
+            _check_density(density, np.zeros(m), 1.0 / disjoint.masses[groups])
+            return disjoint.rows, groups
+        ratios = read_array(saved, "rows", np.float64, (m, self._components.k), least=0)
+        if (ratios > (1.0 + ROUNDING) / self._target(indices)[:, None]).any():
+            raise CheckpointError("Saved rows hold a ratio that is larger than that of a law which draws nothing else.")
+        _check_density(density, ratios.min(axis=1), ratios.max(axis=1))
+        return ratios, None
+
+    def _target(self, indices: IntArray) -> FloatArray:
+        space = self._components.space
+        if not isinstance(space, Points) or space.target is None:
+            return np.full(len(indices), 1.0 / space.n)
+        return space.target[indices]
+
+
+def _check_density(density: FloatArray, least: FloatArray, most: FloatArray) -> None:
+    """Refuse densities that no mixture of components with such ratios has."""
+    if not ((density >= (1.0 - ROUNDING) * least) & (density <= (1.0 + ROUNDING) * most)).all():
+        raise CheckpointError("Saved density must lie between the least and the largest ratio of its point.")
+
+
+def _check_members(family: Groups, indices: IntArray, groups: IntArray) -> None:
+    """Refuse points that are not of their group; with refresh they may have changed sub-groups, but not the label."""
+    own, parents = family.groups_of(indices), family.parents
+    if not np.array_equal(*((own, groups) if parents is None else (parents[own], parents[groups]))):
+        raise CheckpointError("Saved indices hold a point that is not of the group that it was drawn from.")
+
+
+def number(draw: Draw) -> int:
+    """Give the number that a batch carries for its receipt; samplers do not take those of others for their own."""
+    return crc32(draw.sampler_id.encode()) << SERIALS | (draw.serial & LAST)
+
+
+def _saved(draw: Draw) -> State:
+    """Give a receipt as arrays and plain values; where groups say all about ratios, without these."""
+    arrays = {name: getattr(draw, name).copy() for name in ("indices", "weights", "density")}
+    rows = draw.ratios if draw.groups is None else draw.groups
+    return {**arrays, "rows": rows.copy(), "serial": draw.serial, "sampler_id": draw.sampler_id}
 
 
 class Turn:

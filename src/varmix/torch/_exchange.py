@@ -10,13 +10,12 @@ from zlib import crc32
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
 from varmix._core.draw import Draw
 from varmix._core.evidence import Evidence
-from varmix.meter import Moments
+from varmix._core.validation import FloatArray
 from varmix._sampler import Sampler
-from varmix.torch._process_group__layout import Layout
-from varmix.torch._process_group import Processes
+from varmix.meter import Moments
+from varmix.torch._process_group import Layout, Processes
 
 
 class Round(NamedTuple):

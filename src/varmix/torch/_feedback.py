@@ -6,17 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import as_count
 from varmix._core.draw import Draw
 from varmix._core.evidence import Evidence
-from varmix.meter import GainMeter, Moments
+from varmix._core.validation import FloatArray, as_count
 from varmix._sampler import Sampler
-from varmix.torch._exchange import Round
-from varmix.torch._exchange import Sums
-from varmix.torch._exchange import exchange_of
-from varmix.torch._exchange import stamp
-from varmix.torch._process_group__layout import Layout
+from varmix.meter import GainMeter, Moments
+from varmix.torch._exchange import Round, Sums, exchange_of, stamp
+from varmix.torch._process_group import Layout
 from varmix.torch._tensors import as_doubles
 
 REFUSED, STAMP, HEAD = 0, 1, 2  # what stands before the numbers of a round: who refused it, and which draw it is of

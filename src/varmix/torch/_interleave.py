@@ -6,36 +6,21 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from torch.utils.data import default_collate
 
-from varmix.allocate import Allocation, carried
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import as_count
-from varmix.components import Sources
+from varmix._core.draw import Ledger
 from varmix._core.evidence import Evidence
+from varmix._core.state import CheckpointError, check_format, loading, printable, read_count, read_text, require
+from varmix._core.validation import FloatArray, IntArray, State, as_count
+from varmix._presets import vrm
+from varmix._sampler import Sampler
+from varmix.allocate import Allocation, carried
+from varmix.components import Sources
 from varmix.learners import BarrierNewton, Cautious, Learner
 from varmix.meter import GainMeter, Moments
-from varmix._presets import vrm
-from varmix._core.draw__receipts import Ledger
-from varmix._sampler import Sampler
-from varmix._core.state import CheckpointError
-from varmix._core.state import check_format
-from varmix._core.state import loading
-from varmix._core.state import printable
-from varmix._core.state import read_count
-from varmix._core.state import read_text
-from varmix._core.state import require
-from varmix.torch._stream_source import Feed
-from varmix.torch._stream_source import Item
 from varmix.torch._epoch import Turn
-from varmix.torch._tensor_draw import TensorDraw
 from varmix.torch._settings import Settled
-from varmix.torch._tensors import as_arrays
-from varmix.torch._tensors import as_doubles
-from varmix.torch._tensors import as_tensors
-from varmix.torch._tensors import device_of
-from varmix.torch._tensors import unwrapped
-from varmix.torch._tensors import wrapped
+from varmix.torch._stream_source import Feed, Item
+from varmix.torch._tensor_draw import TensorDraw
+from varmix.torch._tensors import as_arrays, as_doubles, as_tensors, device_of, unwrapped, wrapped
 
 Ended = Literal["stop", "restart", "drop"]
 

@@ -1,27 +1,100 @@
-"""AdaptiveLoader: a DataLoader whose batches follow the feedback."""
+"""AdaptiveLoader: a DataLoader whose batches are drawn by a mixture."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from torch.utils.data import DataLoader, Dataset
+import torch
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+from varmix._core.validation import FloatArray, State
+from varmix._sampler import Sampler
 from varmix.allocate import Allocation
-from varmix._core.validation import FloatArray
-from varmix._core.validation import State
 from varmix.learners import Learner
 from varmix.meter import GainMeter
-from varmix._sampler import Sampler
 from varmix.torch._batch_sampler import MixtureBatchSampler
-from varmix.torch._process_group__layout import LayoutName
-from varmix.torch._process_group__layout import processes_of
-from varmix.torch._process_group import together
-from varmix.torch._loader__loop import Loop
-from varmix.torch._tensor_draw import TensorDraw
-from varmix.torch._loader__rows import quickest
+from varmix.torch._process_group import LayoutName, processes_of, together
 from varmix.torch._settings import Settled
-from varmix.torch._source import Source
-from varmix.torch._source import check_dataset
+from varmix.torch._source import Source, check_dataset
+from varmix.torch._tensor_draw import TensorDraw
+from varmix.torch._tensors import CPU, device_of
+
+
+class Loop(Iterator[tuple[Any, TensorDraw]]):
+    """Pairs the batches of a loader with the receipts of its batch sampler, in their order.
+
+    A batch that cannot be fetched raises the dataset's error, and is lost with its receipt; the next call goes on with
+    the next batch, as in PyTorch's own loops.  One that is late (`timeout`) comes with the next call.
+    """
+
+    def __init__(self, loader: DataLoader[Any], batches: MixtureBatchSampler) -> None:
+        with batches.turn:
+            self._fetched, self._batches, self._ahead = iter(loader), batches, loader.num_workers > 0
+            # With workers the pass has begun already, for they fetch ahead; else it begins with its first batch.
+            self._number = batches.live if self._ahead else None
+
+    def __next__(self) -> tuple[Any, TensorDraw]:
+        with self._batches.turn:
+            if self._number is not None:  # before a batch is taken: with persistent workers it is the newer loop's
+                self._batches.check(self._number)
+            try:
+                batch = next(self._fetched)
+            except StopIteration:
+                self._batches.end()
+                raise
+            except BaseException:
+                self._batches.lose(self._taken())
+                raise
+            finally:
+                self._number = self._batches.live if self._number is None else self._number
+            return batch, self._batches.arrived(self._taken(), device_of(batch))
+
+    def _taken(self) -> int:
+        """Give how many batches the loader has taken out of its queue, or fetched itself: come, or lost by an error.
+
+        Which of them an error leaves to come, PyTorch alone knows: one that waits too long for a worker loses none.
+        """
+        return int(self._fetched._rcvd_idx) if self._ahead else self._batches.given
+
+
+class Rows(TensorDataset):  # type: ignore[misc]
+    """A `TensorDataset` whose batches are rows of its tensors: what item by item and `default_collate` come to.
+
+    PyTorch's own way takes a slice of every tensor for every item and stacks them, ten times the work.
+
+    Examples
+    --------
+    >>> Rows(TensorDataset(torch.arange(10), torch.zeros(10, 2))).__getitems__([3, 5])
+    [tensor([3, 5]), tensor([[0., 0.],
+            [0., 0.]])]
+    """
+
+    def __init__(self, dataset: TensorDataset) -> None:
+        self.dataset = dataset
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """Those that the dataset has now."""
+        return tuple(self.dataset.tensors)
+
+    def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
+        """Give the batch of these items."""
+        places = torch.tensor(indices, device=CPU)
+        return [tensor[places] for tensor in self.tensors]
+
+
+def as_it_is(batch: Any) -> Any:  # noqa: ANN401
+    """Give a batch that needs no collating."""
+    return batch
+
+
+def quickest(
+    dataset: Dataset[Any], collate_fn: Callable[[list[Any]], Any] | None
+) -> tuple[Dataset[Any], Callable[[list[Any]], Any] | None]:
+    """Give the dataset and the collate function with which batches, the same ones, come the quickest."""
+    if type(dataset) is TensorDataset and collate_fn is None:
+        return Rows(dataset), as_it_is
+    return dataset, collate_fn
 
 
 class AdaptiveLoader(Settled, also=DataLoader):

@@ -9,13 +9,12 @@ from numpy.typing import ArrayLike
 from torch.utils.data import Dataset, IterableDataset
 from torch.utils.data import Sampler as TorchSampler
 
+from varmix._core.spaces import Points, Window
+from varmix._presets import vrm
+from varmix._sampler import Sampler
 from varmix.allocate import Allocation, Carried, Shuffled
 from varmix.components import Components, Groups
 from varmix.learners import BarrierNewton, Cautious, Learner
-from varmix._presets import vrm
-from varmix._sampler import Sampler
-from varmix._core.spaces import Points
-from varmix._core.spaces import Window
 from varmix.torch._tensors import as_numpy
 
 Source: TypeAlias = Components | Sampler | ArrayLike | torch.Tensor

@@ -5,13 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
+from varmix._core.state import CheckpointError, describe, printable, read_count, read_flag, require
 from varmix._core.validation import State
-from varmix._core.state import CheckpointError
-from varmix._core.state import describe
-from varmix._core.state import printable
-from varmix._core.state import read_count
-from varmix._core.state import read_flag
-from varmix._core.state import require
 
 
 class Place(NamedTuple):

@@ -12,8 +12,7 @@ import torch
 from torch.utils.data import Dataset, default_collate
 
 from varmix._core.validation import FloatArray
-from varmix.torch._tensors import CPU
-from varmix.torch._tensors import as_weights
+from varmix.torch._tensors import CPU, as_weights
 
 WEIGHT, DRAW_ID = "weight", "draw_id"
 

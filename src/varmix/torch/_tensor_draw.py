@@ -5,8 +5,7 @@ from typing import NoReturn
 import torch
 
 from varmix._core.draw import Draw
-from varmix.torch._tensors import CPU
-from varmix.torch._tensors import as_weights
+from varmix.torch._tensors import CPU, as_weights
 
 
 class TensorDraw:

@@ -1,4 +1,4 @@
-"""Tensors as the arrays of a sampler, and back."""
+"""Tensors to arrays and back."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -6,13 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import State
-from varmix._core.validation import as_floats
-from varmix._core.state import CheckpointError
-from varmix._core.state import describe
-from varmix._core.state import require
+from varmix._core.state import CheckpointError, describe, require
+from varmix._core.validation import AnyArray, FloatArray, State, as_floats
 
 CPU = torch.device("cpu")
 SIMPLE = (torch.float32, torch.float64)  # what NumPy knows as well
@@ -126,3 +121,14 @@ def _device(value: object) -> torch.device | None:
         if found is not None:
             return found
     return None
+
+
+def single(values: torch.Tensor) -> torch.Tensor:
+    """Give values without their graph, in single precision unless they are in double.
+
+    Examples
+    --------
+    >>> single(torch.ones(2, dtype=torch.bfloat16)).dtype, single(torch.ones(2, dtype=torch.float64)).dtype
+    (torch.float32, torch.float64)
+    """
+    return values.detach().to(torch.promote_types(values.dtype, torch.float32))

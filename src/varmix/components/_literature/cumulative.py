@@ -6,26 +6,18 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import as_positive
-from varmix._core.validation import as_vector
-from varmix._core.validation import same
-from varmix.components._literature.weighted_points import Changing
 from varmix._core.draw import Draw
-from varmix.components._literature import kernels__scores as kernels
 from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError
-from varmix._core.state import read_array
-from varmix._core.state import read_count
-from varmix._core.state import read_number
+from varmix._core.state import CheckpointError, read_array, read_count, read_number
+from varmix._core.validation import FloatArray, IntArray, State, as_positive, as_vector, same
+from varmix.components._literature import kernels
+from varmix.components._literature.weighted_points import WeightedPoints
 
 LARGEST = 1e300
 
 
 @final
-class Cumulative(Changing):
+class Cumulative(WeightedPoints):
     """Points by the root of their cumulative squared norms: the law of VRB, Borsos, Levy and Krause (2018).
 
         p(i) proportional to sqrt( S_i + gamma ),     S_i = sum over the draws of i of l^2 / d

@@ -5,21 +5,13 @@ from typing import final
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import as_count
-from varmix._core.validation import as_fraction
-from varmix._core.validation import as_positive
-from varmix._core.validation import same
-from varmix.components._literature.weighted_points import Changing
 from varmix._core.draw import Draw
 from varmix._core.evidence import LARGEST_NORM
-from varmix.components._literature import kernels__scores as kernels
 from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError
-from varmix._core.state import read_number
-from varmix._core.state import restored
+from varmix._core.state import CheckpointError, read_number, restored
+from varmix._core.validation import FloatArray, IntArray, State, as_count, as_fraction, as_positive, same
+from varmix.components._literature import kernels
+from varmix.components._literature.weighted_points import WeightedPoints
 
 MOST = 300.0  # e^MOST is far from overflow, and so is the sum of a billion of them
 LARGEST_GAIN = 1e280  # so that sums of logarithms stay finite
@@ -27,7 +19,7 @@ PASSES = 10  # the horizon, where none is given
 
 
 @final
-class Exponential(Changing):
+class Exponential(WeightedPoints):
     """Points by exponential weights of their gains: the law of MABS, Salehi, Celis and Thiran (2017).
 
         p(i) proportional to w_i,     log w_i = sum over the draws of i of  step * l^2 / d^3

@@ -1,27 +1,80 @@
-"""Laws with a floor: mirror descent in relative entropy over { q >= floor, mean q = 1 }, in amortised log n a step.
-
-The projection of positive numbers v onto that set is q_i = max(floor, scale v_i), where scale makes the mean one.
-Points at the floor are all alike, so they need no number of their own: they have v = 0.  `values` is the sum tree of
-v, `floors` that of ones for the points at the floor, and `least` a tree of minima over the others (infinite at the
-floor).  Then
-
-    scale = (n - floor * floors[1]) / values[1]
-
-A step only makes numbers larger, so that scale falls, points at the floor stay there, and the least of the others are
-sent to it one by one.  Each of them was brought up by a step before, or was above the floor at the start: log n
-a step, amortised.
-"""
+"""Compiled loops of the laws of the literature: sum trees, floored weights and scores."""
 
 import math
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
+from varmix._core.validation import FloatArray, IntArray
 from varmix._kernels.jit import kernel
-from varmix.components._literature.kernels__tree import build
-from varmix.components._literature.kernels__tree import descend
-from varmix.components._literature.kernels__tree import set_leaf
+
+
+@kernel
+def build(tree: FloatArray) -> None:
+    """Write all sums above the leaves."""
+    n = tree.shape[0] // 2
+    for node in range(n - 1, 0, -1):
+        tree[node] = tree[2 * node] + tree[2 * node + 1]
+
+
+@kernel
+def set_leaf(tree: FloatArray, atom: int, value: float) -> None:
+    """Change one leaf, and the sums above it."""
+    node = tree.shape[0] // 2 + atom
+    tree[node] = value
+    node //= 2
+    while node >= 1:
+        tree[node] = tree[2 * node] + tree[2 * node + 1]
+        node //= 2
+
+
+@kernel
+def set_leaves(tree: FloatArray, atoms: IntArray, values: FloatArray) -> None:
+    """Change some leaves; of an atom that is listed twice the last value stays."""
+    for r in range(atoms.shape[0]):
+        set_leaf(tree, atoms[r], values[r])
+
+
+@kernel
+def descend(tree: FloatArray, u: float) -> int:
+    """Give the leaf that `u` in [0, 1) falls on; never one of weight zero, whatever rounding does."""
+    n = tree.shape[0] // 2
+    node = 1
+    rest = u * tree[1]
+    while node < n:
+        left = tree[2 * node]
+        right = tree[2 * node + 1]
+        if right > 0.0 and (rest >= left or left <= 0.0):
+            rest -= left
+            node = 2 * node + 1
+        else:
+            node = 2 * node
+    return int(node - n)
+
+
+@kernel
+def draw_tree(lanes: IntArray, uniforms: FloatArray, tree: FloatArray, atoms: IntArray) -> None:
+    """Draw one atom for every slot of lane 0; any other lane is uniform on all atoms."""
+    n = tree.shape[0] // 2
+    for r in range(atoms.shape[0]):
+        if lanes[r] == 0:
+            atoms[r] = descend(tree, uniforms[r])
+        else:
+            atoms[r] = min(max(int(uniforms[r] * n), 0), n - 1)
+
+
+@kernel
+def tree_rows(tree: FloatArray, masses: FloatArray, atoms: IntArray, out: FloatArray) -> None:
+    """Write ratios n leaf / (sum mass); mass is n target, or one where `masses` is empty.  Other columns are one."""
+    n = tree.shape[0] // 2
+    scale = n / tree[1]
+    uniform = masses.shape[0] == 0
+    for r in range(atoms.shape[0]):
+        i = atoms[r]
+        mass = 1.0 if uniform else masses[i]
+        out[r, 0] = scale * tree[n + i] / mass if mass > 0.0 else 0.0
+        for j in range(1, out.shape[1]):
+            out[r, j] = 1.0
+
 
 SMALL = 1e-100
 
@@ -121,3 +174,37 @@ def climb(
         if scale_of(values, floors, floor) * least[1] >= floor:
             break
         place(values, floors, least, atom, 0.0)
+
+
+@kernel
+def add_squares(
+    squares: FloatArray, atoms: IntArray, norms: FloatArray, density: FloatArray, masses: FloatArray
+) -> float:
+    """Add l^2 / (d mass) to the sum of every drawn atom, as often as it was drawn; give the total of l^2 / d."""
+    total: float = 0.0
+    uniform = masses.shape[0] == 0
+    for r in range(atoms.shape[0]):
+        value = norms[r] * norms[r] / density[r]
+        squares[atoms[r]] += value if uniform else value / masses[atoms[r]]
+        total += value
+    return total
+
+
+@kernel
+def root_scores(
+    squares: FloatArray, gamma: FloatArray, level: float, masses: FloatArray, atoms: IntArray, out: FloatArray
+) -> None:
+    """Write mass sqrt(squares + gamma), with one gamma for all (`level`) where `gamma` is empty."""
+    for r in range(atoms.shape[0]):
+        i = atoms[r]
+        root = math.sqrt(squares[i] + (level if gamma.shape[0] == 0 else gamma[i]))
+        out[r] = root if masses.shape[0] == 0 else masses[i] * root
+
+
+@kernel
+def exponential_scores(logs: FloatArray, offset: float, masses: FloatArray, atoms: IntArray, out: FloatArray) -> None:
+    """Write mass exp(log - offset)."""
+    for r in range(atoms.shape[0]):
+        i = atoms[r]
+        weight = math.exp(logs[i] - offset)
+        out[r] = weight if masses.shape[0] == 0 else masses[i] * weight

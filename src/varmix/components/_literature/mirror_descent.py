@@ -5,25 +5,14 @@ from typing import final
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import as_atoms
-from varmix._core.validation import as_count
-from varmix._core.validation import as_fraction
-from varmix._core.validation import as_positive
-from varmix._core.validation import same
-from varmix.components._base import Family
 from varmix._core.draw import Draw
 from varmix._core.evidence import LARGEST_NORM
-from varmix.components._literature import kernels
-from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError
-from varmix._core.state import describe
-from varmix._core.state import read_array
-from varmix._core.state import read_number
-from varmix._core.state import require
 from varmix._core.rng import Uniforms
+from varmix._core.spaces import Points
+from varmix._core.state import CheckpointError, describe, read_array, read_number, require
+from varmix._core.validation import FloatArray, IntArray, State, as_atoms, as_count, as_fraction, as_positive, same
+from varmix.components._base import Family
+from varmix.components._literature import kernels
 
 LEAST, MOST = 1e-290, 1e290  # of weights and their sum, so that ratios of them neither overflow nor vanish
 LARGEST_GAIN = 1e280  # so that their sums stay finite

@@ -5,27 +5,22 @@ from typing import final
 
 import numpy as np
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import as_atoms
-from varmix._core.validation import as_count
-from varmix._core.validation import as_number
-from varmix._core.validation import same
-from varmix.components._base import Family
 from varmix._core.draw import Draw
 from varmix._core.evidence import LARGEST_NORM
-from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError
-from varmix._core.state import describe
-from varmix._core.state import read_array
-from varmix._core.state import read_count
-from varmix._core.state import read_flag
-from varmix._core.state import read_number
-from varmix._core.state import require
-from varmix._core.state import restored
 from varmix._core.rng import Uniforms
+from varmix._core.spaces import Points
+from varmix._core.state import (
+    CheckpointError,
+    describe,
+    read_array,
+    read_count,
+    read_flag,
+    read_number,
+    require,
+    restored,
+)
+from varmix._core.validation import AnyArray, FloatArray, IntArray, State, as_atoms, as_count, as_number, same
+from varmix.components._base import Family
 
 
 @final

@@ -1,24 +1,18 @@
-"""Changing: what families have in common that keep one law over points, whose weights feedback changes."""
+"""WeightedPoints: what families have in common that keep one law over points, whose weights feedback changes."""
 
 from abc import abstractmethod
 from copy import copy, deepcopy
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import State
-from varmix._core.validation import as_atoms
-from varmix.components._base import Components
-from varmix.components._base import Family
+from varmix._core.rng import Uniforms
+from varmix._core.spaces import Points, refuse_window
+from varmix._core.state import CheckpointError, require
+from varmix._core.validation import FloatArray, IntArray, State, as_atoms
+from varmix.components._base import Components, Family
+from varmix.components._literature import kernels
 from varmix.components._stack import Stack
 from varmix.components._uniform import Uniform
-from varmix.components._literature import kernels__tree as kernels
-from varmix._core.spaces import Points
-from varmix._core.spaces import refuse_window
-from varmix._core.state import CheckpointError
-from varmix._core.state import require
-from varmix._core.rng import Uniforms
 
 LEAST, MOST = 1e-290, 1e290  # of a sum of weights, so that ratios of them neither overflow nor vanish
 
@@ -33,7 +27,7 @@ def as_points(space: Points | int, owner: str) -> Points:
     return Points(space)
 
 
-class Changing(Family):
+class WeightedPoints(Family):
     """One law p_i proportional to target times score, kept as a sum tree: log n a draw, and log n an update of a point.
 
     A subclass keeps the scores in arrays of its own.  After changing some it calls `_refresh` with their atoms, after

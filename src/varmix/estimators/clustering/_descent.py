@@ -1,26 +1,58 @@
-"""Descent: the steps of minibatch k-means, with any sampler."""
+"""Minibatch descent on the centers, and the sampler that switches when its set-up has paid."""
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix._core.validation import as_count
-from varmix.components._labels import smallest
-from varmix.estimators.clustering._seeding__passes import as_centers
-from varmix.estimators.clustering._seeding__passes import as_finite
-from varmix.estimators.clustering._seeding__passes import shift_of
-from varmix.estimators.clustering._descent__relay import Relay
-from varmix.estimators.clustering._seeding import Seeding
-from varmix.estimators.clustering._seeding import as_costs
-from varmix.estimators.clustering import _kernels as kernels
-from varmix.estimators.clustering._kernels__seeding import unpack
-from varmix.meter import GainMeter
+from varmix._core.validation import AnyArray, FloatArray, IntArray, as_count
 from varmix._sampler import Sampler
-from varmix.solvers._linear import Csr
-from varmix.solvers._linear import unchecked_rows
+from varmix.components._labels import smallest
+from varmix.estimators.clustering import _kernels as kernels
+from varmix.estimators.clustering._kernels import unpack
+from varmix.estimators.clustering._seeding import Seeding, as_centers, as_costs, as_finite, shift_of
+from varmix.meter import GainMeter
+from varmix.solvers._linear import Csr, unchecked_rows
 from varmix.solvers._loop import check_space
+
+
+class Relay:
+    """A sampler for the first steps, and another from then on, which is made when its time has come.
+
+    Setting a sampler up is a look at all points, and a short run has not the time for that.
+
+    Parameters
+    ----------
+    first
+        What draws the first batches.
+    then
+        Makes what draws the others.
+    after
+        Steps of the first.
+
+    Examples
+    --------
+    >>> import varmix
+    >>> relay = Relay(varmix.uniform(10, rng=0), lambda: varmix.uniform(10, replacement=False, rng=0), after=3)
+    >>> relay.at(2) is relay.first, relay.at(3) is relay.first, relay.at(9) is relay.at(3)
+    (True, False, True)
+    """
+
+    def __init__(self, first: Sampler, then: Callable[[], Sampler], after: int) -> None:
+        self.first, self.then, self.after = first, then, after
+        self._made: Sampler | None = None
+
+    def at(self, steps: int) -> Sampler:
+        """Give the sampler of the batch after so many steps."""
+        if self._made is None and steps >= self.after:
+            self._made = self.then()
+        return self.first if self._made is None else self._made
+
+    @property
+    def mixture(self) -> FloatArray:
+        """The mixture of the sampler that draws at present."""
+        return (self.first if self._made is None else self._made).mixture
+
 
 # Batches drawn with one mixture: some at first, then an eighth of those so far, as there is most to learn early on, and
 # so many draws at most, beside which the calls around the compiled steps cost little.

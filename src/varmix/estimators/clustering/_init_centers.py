@@ -9,13 +9,8 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import _is_arraylike_not_scalar
 
-from varmix._core.validation import AnyArray
-from varmix._core.validation import FloatArray
-from varmix._core.validation import IntArray
-from varmix.estimators.clustering._seeding__passes import assigned
-from varmix.estimators.clustering._seeding import Seeding
-from varmix.estimators.clustering._seeding import plus_plus
-from lab.refusal import unknown
+from varmix._core.validation import AnyArray, FloatArray, IntArray, unknown_choice
+from varmix.estimators.clustering._seeding import Seeding, assigned, plus_plus
 
 METHODS = ("k-means++", "random")
 SEVERAL = 3  # inits of which the best is taken, where one is little work or little good
@@ -39,7 +34,7 @@ class Initial:
         """Refuse what is no way to begin."""
         if isinstance(self.method, str):
             if self.method not in METHODS:
-                raise ValueError(str(unknown("init", self.method, METHODS)))
+                raise ValueError(unknown_choice("init", self.method, METHODS))
         elif not (callable(self.method) or _is_arraylike_not_scalar(self.method)):
             raise TypeError(f'init must be "k-means++", "random", an array or a function, got {self.method!r}.')
         if isinstance(self.number, str) and self.number != "auto":

@@ -3,10 +3,8 @@
 `losses` costs nothing, `last_layer` next to nothing, `ghost` some of a training step and `exact` several of them.
 """
 
-from varmix.torch.norms._ghost import Seen
-from varmix.torch.norms._ghost import ghost
+from varmix.torch.norms._cheap import last_layer, losses
+from varmix.torch.norms._ghost import Seen, ghost
 from varmix.torch.norms._per_example import exact
-from varmix.torch.norms._cheap import last_layer
-from varmix.torch.norms._cheap import losses
 
 __all__ = ["Seen", "exact", "ghost", "last_layer", "losses"]

@@ -3,7 +3,7 @@
 import torch
 from torch.nn.functional import softmax
 
-from varmix.torch._tensors__precision import single
+from varmix.torch._tensors import single
 
 
 def losses(values: torch.Tensor) -> torch.Tensor:

@@ -1,18 +1,109 @@
-"""Layers: what the gradient of each parameter is, from the input of its module and the gradient of its output.
+"""How each kind of layer contributes to a per-example gradient norm."""
 
-A rule takes the module, its input and the gradient of its output, and gives the gradients of single examples, as they
-are or in factors.  The first dimension is the example everywhere.
-"""
-
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.parameter import UninitializedParameter
 
-from varmix.torch.norms._layer_rules__factors import Factors
-from varmix.torch.norms._layer_rules__factors import Part
+
+class Factors(NamedTuple):
+    """What one use of a matrix, in blocks of (rows, cols), leaves: pairs of vectors for each example and position.
+
+    The left vectors of an embedding have a one at the row that is looked up, and are kept as the numbers of the rows.
+    """
+
+    left: torch.Tensor  # (m, groups, T, rows), or rows (m, T)
+    right: torch.Tensor  # (m, groups, T, cols)
+    rows: int
+
+    @property
+    def ids(self) -> bool:
+        """Whether the left vectors are numbers of rows."""
+        return bool(self.left.dim() == 2)
+
+    @property
+    def positions(self) -> int:
+        """How many outer products make up a gradient."""
+        return int(self.right.shape[2])
+
+
+Part: TypeAlias = Factors | torch.Tensor  # a tensor is the gradient itself, (m, ...)
+
+
+def squares(parts: Sequence[Part]) -> torch.Tensor:
+    """Give the squared norms (m,) of the sums of all parts, which are uses of one parameter.
+
+    Examples
+    --------
+    >>> left, right = torch.ones(1, 1, 2, 3), torch.ones(1, 1, 2, 4)  # every entry of the gradient is 1 + 1
+    >>> squares([Factors(left, right, rows=3)]), squares([torch.full((1, 12), 2.0)])
+    (tensor([48.]), tensor([48.]))
+    """
+    factors = [part for part in parts if isinstance(part, Factors)]
+    if len(factors) < len(parts) or direct_is_cheaper(factors):
+        return direct(parts)
+    return ghost(factors)
+
+
+def direct_is_cheaper(factors: Sequence[Factors]) -> bool:
+    """Whether the gradient has fewer entries than there are pairs of positions, or cannot be put together by pairs."""
+    positions = sum(use.positions for use in factors)
+    groups, cols = factors[0].right.shape[1], factors[0].right.shape[3]
+    alike = all(use.right.shape[1] == groups for use in factors)
+    return not alike or positions**2 > factors[0].rows * cols
+
+
+def direct(parts: Sequence[Part]) -> torch.Tensor:
+    """Write the gradients out, add them up and square them."""
+    total = sum(gradient(part) if isinstance(part, Factors) else part.flatten(1) for part in parts)
+    return torch.as_tensor(total).square().sum(1)
+
+
+def gradient(use: Factors) -> torch.Tensor:
+    """Give the gradients (m, entries) that the factors stand for."""
+    if not use.ids:
+        return (use.left.transpose(-1, -2) @ use.right).flatten(1)
+    m, cols = len(use.left), use.right.shape[-1]
+    places = use.left + use.rows * torch.arange(m, device=use.left.device)[:, None]
+    written = use.right.new_zeros(m * use.rows, cols)
+    return written.index_add_(0, places.flatten(), use.right.reshape(-1, cols)).view(m, -1)
+
+
+def ghost(factors: Sequence[Factors]) -> torch.Tensor:
+    """Add up inner products over all pairs of positions, of one use or of two."""
+    kinds = [_joined([use for use in factors if use.ids is ids]) for ids in (False, True)]
+    dense, rows = kinds
+    total = sum(_products(kind, kind) for kind in kinds if kind is not None)
+    if dense is not None and rows is not None:
+        total = total + 2 * _products(dense, rows)
+    return torch.as_tensor(total).clamp_min(0.0)  # rounding can leave a little less than nothing
+
+
+def _joined(uses: Sequence[Factors]) -> Factors | None:
+    """Give uses of one kind as a single one, with the positions of all."""
+    if len(uses) < 2:
+        return uses[0] if uses else None
+    left = torch.cat([use.left for use in uses], -1 if uses[0].ids else 2)
+    return Factors(left, torch.cat([use.right for use in uses], 2), uses[0].rows)
+
+
+def _products(a: Factors, b: Factors) -> torch.Tensor:
+    return (_lefts(a, b) * (a.right @ b.right.transpose(-1, -2))).sum((1, 2, 3))
+
+
+def _lefts(a: Factors, b: Factors) -> torch.Tensor:
+    """Give the inner products of left vectors: equality of rows, a look-up, or a product of matrices."""
+    if a.ids:
+        return a.left[:, None, :, None] == b.left[:, None, None, :]
+    if b.ids:
+        return a.left.gather(-1, b.left[:, None, None, :].expand(-1, 1, a.positions, -1))
+    return a.left @ b.left.transpose(-1, -2)
+
 
 Rule: TypeAlias = Callable[[Any, torch.Tensor, torch.Tensor], Part]
 
@@ -112,3 +203,50 @@ def least_dimensions(module: nn.Module) -> int:
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
         return 1 + len(module.normalized_shape)
     return 2 + len(getattr(module, "kernel_size", ()))
+
+
+def check_apart(model: nn.Module) -> None:
+    """Refuse models whose examples mix, so that none has a gradient of its own."""
+    for name, module in model.named_modules():
+        if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None):
+            raise ValueError(
+                f"{_title(name, module)} mixes the examples of a batch, so that none has a gradient of its own. Use "
+                f"GroupNorm instead, or set it to eval(), or use norms.last_layer, which needs outputs only."
+            )
+        if isinstance(module, _InstanceNorm) and module.training and module.running_mean is not None:
+            raise ValueError(
+                f"{_title(name, module)} keeps running statistics of whole batches, which the norms of single examples "
+                f"leave out. Build it with track_running_stats=False, or set it to eval(), or use norms.last_layer."
+            )
+
+
+def check_supported(model: nn.Module) -> None:
+    """Refuse models with trainable parameters that nothing is known about."""
+    check_apart(model)
+    for name, module in model.named_modules():
+        if any(isinstance(each, UninitializedParameter) for each in module.parameters(recurse=False)):
+            raise ValueError(
+                f"{_title(name, module)} does not know its shape yet: run the model once on a batch before ghost."
+            )
+        known = {} if _by_frequency(module) else rules(module)
+        unknown = sorted(set(trainable(module)) - set(known))
+        if unknown:
+            raise ValueError(
+                f"ghost cannot tell the gradients of {', '.join(unknown)} of {_title(name, module)}: it knows Linear, "
+                f"Conv, Embedding (without scale_grad_by_freq), LayerNorm, RMSNorm and GroupNorm. Build it of these, "
+                f"freeze it with requires_grad_(False), or use norms.exact or norms.last_layer."
+            )
+
+
+def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
+    """Give the parameters of a module itself, not those of its parts, which learn."""
+    return {name: each for name, each in module.named_parameters(recurse=False) if each.requires_grad}
+
+
+def _by_frequency(module: nn.Module) -> bool:
+    """Whether gradients are divided by how often a row comes in the whole batch."""
+    return isinstance(module, nn.Embedding) and bool(module.scale_grad_by_freq)
+
+
+def _title(name: str, module: nn.Module) -> str:
+    return f"{name or 'the model'!r} ({type(module).__name__})"

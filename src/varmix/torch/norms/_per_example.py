@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from varmix.torch._tensors__precision import single
-from varmix.torch.norms._layer_rules__support import check_apart
+from varmix.torch._tensors import single
+from varmix.torch.norms._layer_rules import check_apart
 
 Args: TypeAlias = tuple[torch.Tensor, ...]
 Kwargs: TypeAlias = dict[str, torch.Tensor]

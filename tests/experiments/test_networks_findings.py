@@ -7,23 +7,24 @@ import numpy as np
 import pytest
 
 from lab.experiments.networks.findings import findings
-from lab.experiments.networks.table import Table
-from lab.experiments.networks.table import _times
-from lab.experiments.networks.tasks import AGAIN
-from lab.experiments.networks.tasks import ALWAYS
-from lab.experiments.networks.tasks import ALWAYS_CROSS
-from lab.experiments.networks.tasks import ALWAYS_ON
-from lab.experiments.networks.tasks import BALANCED
-from lab.experiments.networks.tasks import BASELINES
-from lab.experiments.networks.tasks import CROSS
-from lab.experiments.networks.tasks import LABELS
-from lab.experiments.networks.tasks import LARGER
-from lab.experiments.networks.tasks import MIXTURES
-from lab.experiments.networks.tasks import MNIST
-from lab.experiments.networks.tasks import OTHERS
-from lab.experiments.networks.tasks import RARE
-from lab.experiments.networks.tasks import RESHUFFLING
-from lab.experiments.networks.tasks import TASKS
+from lab.experiments.networks.table import Table, _times
+from lab.experiments.networks.tasks import (
+    AGAIN,
+    ALWAYS,
+    ALWAYS_CROSS,
+    ALWAYS_ON,
+    BALANCED,
+    BASELINES,
+    CROSS,
+    LABELS,
+    LARGER,
+    MIXTURES,
+    MNIST,
+    OTHERS,
+    RARE,
+    RESHUFFLING,
+    TASKS,
+)
 from lab.reproduce.records import Record
 
 SGD = "MLP, imbalanced, SGD"

@@ -10,40 +10,31 @@ import numpy as np
 import pytest
 
 from lab.experiments import networks as mnist
-from lab.experiments.networks import arms
-from lab.experiments.networks import data
-from lab.experiments.networks import data__digits as digits
-from lab.experiments.networks.protocol import FIRST
-from lab.experiments.networks.protocol import QUICK_ARMS
-from lab.experiments.networks.protocol import best_steps
-from lab.experiments.networks.protocol import key
-from lab.experiments.networks.protocol import plan
-from lab.experiments.networks.protocol import run
-from lab.experiments.networks.protocol import search
-from lab.experiments.networks.protocol import seconds
-from lab.experiments.networks.protocol import then
-from lab.experiments.networks.samples import Sample
-from lab.experiments.networks.samples import Split
-from lab.experiments.networks.tasks import AGAIN
-from lab.experiments.networks.tasks import BALANCED
-from lab.experiments.networks.tasks import CROSS
-from lab.experiments.networks.tasks import LABELS
-from lab.experiments.networks.tasks import LARGE
-from lab.experiments.networks.tasks import LARGER
-from lab.experiments.networks.tasks import MNIST
-from lab.experiments.networks.tasks import OTHERS
-from lab.experiments.networks.tasks import RARE
-from lab.experiments.networks.tasks import RESHUFFLING
-from lab.experiments.networks.tasks import STATIC
-from lab.experiments.networks.tasks import TASKS
+from lab.experiments.networks import arms, data
+from lab.experiments.networks import data as digits
+from lab.experiments.networks.protocol import FIRST, QUICK_ARMS, best_steps, key, plan, run, search, seconds, then
+from lab.experiments.networks.samples import Sample, Split
+from lab.experiments.networks.tasks import (
+    AGAIN,
+    BALANCED,
+    CROSS,
+    LABELS,
+    LARGE,
+    LARGER,
+    MNIST,
+    OTHERS,
+    RARE,
+    RESHUFFLING,
+    STATIC,
+    TASKS,
+)
 from lab.reproduce.records import Record
 
 torch = pytest.importorskip("torch")
 
-from lab.experiments.networks import training__looks as looks  # noqa: E402 - they import torch
 from lab.experiments.networks import training  # noqa: E402 - they import torch
-from lab.experiments.networks.networks import losses  # noqa: E402
-from lab.experiments.networks.networks import norms  # noqa: E402
+from lab.experiments.networks import training as looks  # noqa: E402 - they import torch
+from lab.experiments.networks.networks import losses, norms  # noqa: E402 - they import torch
 
 SMALL = ("MLP, imbalanced, SGD", "CNN, balanced, Adam", RARE, "long tail, balanced loss", "sources of unequal noise")
 

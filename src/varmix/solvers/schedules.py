@@ -6,9 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from varmix._core.validation import FloatArray
-from varmix._core.validation import as_number
-from varmix._core.validation import as_positive
+from varmix._core.validation import FloatArray, as_number, as_positive
 
 Schedule: TypeAlias = Callable[[FloatArray, int], FloatArray]
 """Gives the lengths of the steps number t = 1, 2, ... (an array of them) of a run of `total` steps."""
