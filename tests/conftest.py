@@ -19,6 +19,5 @@ settings.load_profile("varmix")
 
 @pytest.fixture
 def active(monkeypatch):
-    """Commands are told as in an environment that is active, with varmix from a checkout that is gone."""
+    """Print commands as in an environment that is active."""
     monkeypatch.setattr("lab.commands._found", lambda name: True)
-    monkeypatch.setattr("lab.commands._origin", lambda: (None, False))

@@ -83,8 +83,7 @@ def iteration(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]
     """
     from sklearn.cluster import MiniBatchKMeans
 
-    from varmix.estimators.clustering import Descent, Seeding, plus_plus
-    from varmix.estimators.clustering import _samplers as cells
+    from varmix.estimators.clustering import Descent, Seeding, cells, plus_plus
 
     seeding: Seeding = plus_plus(X, scale.clusters, 0)
     steps = len(X) // scale.batch
@@ -198,8 +197,7 @@ def _told(peer: str, row: dict[str, float], asked: float | None) -> str:
 
 def sampler(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
     """Time the set-up of the sampler from a seeding, and count the bytes of a point that it and a whole fit need."""
-    from varmix.estimators.clustering import _samplers as cells
-    from varmix.estimators.clustering import plus_plus
+    from varmix.estimators.clustering import cells, plus_plus
 
     seeding = plus_plus(X, scale.clusters, 0)
     best = _least({"set-up": lambda: cells(seeding, rng=0)}, 3 * scale.repeats)["set-up"]
@@ -214,8 +212,7 @@ def sampler(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
 def _memory(X: FloatArray, scale: Scale) -> tuple[int, int]:
     """Give the bytes that a seeding and its sampler keep, and that a fit has at most, beyond X."""
     from varmix.estimators import MixtureKMeans
-    from varmix.estimators.clustering import _samplers as cells
-    from varmix.estimators.clustering import plus_plus
+    from varmix.estimators.clustering import cells, plus_plus
 
     tracemalloc.start()
     try:

@@ -16,10 +16,7 @@ from rich.console import Console
 import varmix
 from lab.arrays import FloatArray, IntArray
 from varmix import Sampler
-from varmix.solvers import Linear, Trace, coordinate_descent
-from varmix.solvers import _sgd as sgd
-from varmix.solvers import _variance_reduced as saga
-from varmix.solvers import _variance_reduced as svrg
+from varmix.solvers import Linear, Trace, coordinate_descent, saga, sgd, svrg
 
 SHARES = (0.7, 0.2, 0.08, 0.02)
 SCALES = (0.5, 1.0, 3.0, 8.0)

@@ -9,8 +9,7 @@ from scipy import sparse
 
 import varmix
 from lab.commands import install
-from varmix.estimators import _auto_groups as auto
-from varmix.estimators import auto_labels
+from varmix.estimators import auto, auto_labels
 from varmix.estimators._auto_groups import merge_small, nested_bins
 
 RNG = np.random.default_rng(0)

@@ -8,8 +8,7 @@ from scipy.sparse import csr_matrix
 
 import varmix
 from varmix.estimators._kmeans import Stopping, mean_variance
-from varmix.estimators.clustering import Descent, Seeding, inertia, labels, plus_plus, seeded
-from varmix.estimators.clustering import _samplers as cells
+from varmix.estimators.clustering import Descent, Seeding, cells, inertia, labels, plus_plus, seeded
 
 RNG = np.random.default_rng(0)
 N, K = 3000, 15

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import varmix
-from varmix.solvers import Linear
-from varmix.solvers import _sgd as sgd
+from varmix.solvers import Linear, sgd
 
 PROBLEM = Linear(np.eye(40), np.ones(40), loss="squared")
 

@@ -6,11 +6,7 @@ import pytest
 import varmix
 from lab.benchmarks.solvers import kinds, minimum, regression
 from solving import linear
-from varmix.solvers import Custom, Linear, coordinate_descent
-from varmix.solvers import _sgd as adagrad
-from varmix.solvers import _sgd as sgd
-from varmix.solvers import _variance_reduced as saga
-from varmix.solvers import _variance_reduced as svrg
+from varmix.solvers import Custom, Linear, adagrad, coordinate_descent, saga, sgd, svrg
 
 N = 500
 LABELS = kinds(N)

@@ -8,11 +8,7 @@ import pytest
 import varmix
 from solving import custom, linear
 from varmix._core.validation import same
-from varmix.solvers import Custom, coordinate_descent, schedules
-from varmix.solvers import _sgd as adagrad
-from varmix.solvers import _sgd as sgd
-from varmix.solvers import _variance_reduced as saga
-from varmix.solvers import _variance_reduced as svrg
+from varmix.solvers import Custom, adagrad, coordinate_descent, saga, schedules, sgd, svrg
 
 OVER_POINTS = [sgd, adagrad, svrg, saga]
 SOLVERS = pytest.mark.parametrize("solver", [*OVER_POINTS, coordinate_descent], ids=lambda s: s.__name__)

@@ -12,9 +12,8 @@ from lab.reproduce.records import Config, Result
 from varmix import Sampler, uniform, vrm
 from varmix.components import Groups
 from varmix.learners import ONS
-from varmix.solvers import Linear, Trace
+from varmix.solvers import Linear, Trace, sgd
 from varmix.solvers import Result as Run
-from varmix.solvers import _sgd as sgd
 from varmix.solvers.schedules import InverseRoot
 
 LEVEL = 0.99  # the accuracy to be sustained

@@ -8,7 +8,7 @@ import numpy as np
 from lab.experiments.convex.tasks import problem, sparse
 from varmix import Sampler, allocate, importance, literature, uniform, vrm
 from varmix.components import Groups
-from varmix.estimators import _auto_groups as auto
+from varmix.estimators import auto
 from varmix.learners import Fixed, Neyman
 
 RESHUFFLING, MIXTURE, CROSS, CROSS_NEYMAN = "reshuffling", "mixture", "mixture, cross", "mixture, cross, Neyman"

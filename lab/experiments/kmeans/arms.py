@@ -9,8 +9,7 @@ import numpy as np
 from lab.arrays import FloatArray
 from varmix import Sampler, allocate, uniform, vrm
 from varmix.components import Dense, Distances
-from varmix.estimators.clustering import Relay, Seeding, by_seeding, plus_plus, seeded
-from varmix.estimators.clustering import _samplers as cells
+from varmix.estimators.clustering import Relay, Seeding, by_seeding, cells, plus_plus, seeded
 from varmix.learners import ONS, Fixed
 from varmix.literature import vrb
 

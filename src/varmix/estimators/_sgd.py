@@ -15,8 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from varmix._core.validation import FloatArray, unknown_choice
 from varmix.estimators import _sgd_sampling as sampling
 from varmix.meter import Interval
-from varmix.solvers import Linear
-from varmix.solvers import _sgd as sgd
+from varmix.solvers import Linear, sgd
 from varmix.solvers.schedules import Constant, InverseTime, LinearDecay, Schedule
 
 RATES = ("auto", "linear", "optimal", "invscaling", "constant")
