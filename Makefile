@@ -20,8 +20,8 @@ endif
 
 # Tests, docstrings and pages that import torch: what `make test-torch` runs.
 TORCH_TESTS := tests/pytorch tests/rl tests/fuzz tests/benchmarks tests/experiments/test_cartpole.py tests/experiments/test_kdpp.py \
-  tests/experiments/test_mnist.py src/varmix/torch src/varmix/rl lab/benchmarks lab/experiments/cartpole \
-  lab/experiments/mnist docs/torch.md docs/torchrl.md docs/replay_agent.md docs/howto README.md
+  tests/experiments/test_networks.py src/varmix/torch src/varmix/rl lab/benchmarks lab/experiments/cartpole \
+  lab/experiments/networks docs/torch.md docs/torchrl.md docs/replay_agent.md docs/howto README.md
 TORCH_VENV := .venv-torch-$(VERSION)
 
 .PHONY: run test test-torch fuzz check bench docs format clean
@@ -77,10 +77,10 @@ $(VENV)/.ready-%: pyproject.toml constraints.txt | $(VENV)/.ready
 	$(PIP) install --no-compile --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
 
-$(VENV)/.ready-run: EXTRAS := experiments,sklearn
+$(VENV)/.ready-run: EXTRAS := lab
 $(VENV)/.ready-test: EXTRAS := test
 $(VENV)/.ready-check: EXTRAS := check,test
-$(VENV)/.ready-bench: EXTRAS := experiments,torch,bench,sklearn
+$(VENV)/.ready-bench: EXTRAS := lab,torch,bench
 $(VENV)/.ready-docs: EXTRAS := docs,sklearn
 
 $(TORCH_VENV)/.ready: pyproject.toml

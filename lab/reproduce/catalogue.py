@@ -19,7 +19,7 @@ class Entry:
 
     title: str
     needs: tuple[str, ...] = ()
-    extra: str = "experiments"
+    extra: str = "lab"
     data: tuple[str, ...] = ()
     generates: bool = False
 
@@ -50,7 +50,7 @@ ENTRIES = {
     "kmeans": Entry(
         "Section 6.4: minibatch k-means with 100 clusters",
         ("sklearn",),
-        "sklearn",
+        "lab",
         ("kdd_bio", "chest_accel", "mnist"),
         generates=True,
     ),
@@ -58,13 +58,13 @@ ENTRIES = {
     "convex": Entry(
         "Beyond the paper: convex problems on real data, against reshuffling",
         ("sklearn",),
-        "sklearn",
+        "lab",
         ("california_housing", "adult", "kdd_bio", "chest_accel", "covtype_2v4", "kegg_undirected", "w8a"),
     ),
     "networks": Entry(
         "Beyond the paper: neural networks on MNIST and other data, against reshuffling",
         ("torch", "sklearn"),
-        "torch,sklearn",
+        "torch",
         ("mnist",),
     ),
 }

@@ -81,10 +81,7 @@ def test_every_result_is_written_with_the_machine(capsys, tmp_path):
     assert [path.name for path in sorted((tmp_path / "results" / "benchmarks").iterdir())] == ["core.json", "sets.json"]
     lines = capsys.readouterr().out.splitlines()
     assert "  measured [all] of it" in lines  # as it is, without markup
-    assert (
-        "nobody is not installed, so nothing is compared with it: pip install '.[bench]' in a checkout of varmix"
-        in lines
-    )
+    assert "nobody is not installed, so nothing is compared with it: pip install --editable '.[bench]'" in lines
     assert lines[-1] == f"Written to {Path('results/benchmarks/sets.json')}"
 
 
@@ -103,7 +100,7 @@ def test_in_a_checkout_results_go_to_its_folder(tmp_path):
 
 def test_an_unknown_benchmark_is_told_with_the_known_ones_before_anything_is_done(capsys, tmp_path):
     line = told(capsys, "bench", "core", "cores")
-    assert line == "varmix: Unknown benchmark 'cores': choose from core, sets. Did you mean core?"
+    assert line == "lab: Unknown benchmark 'cores': choose from core, sets. Did you mean core?"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -111,7 +108,7 @@ def test_a_folder_that_cannot_be_written_to_is_told(capsys, tmp_path):
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
         line = told(capsys, "bench", "--out", out)
-        assert line.startswith(f"varmix: Cannot write to {out}: ")
+        assert line.startswith(f"lab: Cannot write to {out}: ")
         assert line.endswith("Choose another folder with --out.")
 
 

@@ -290,7 +290,7 @@ def test_the_machine_is_described_without_the_peers_that_are_missing(monkeypatch
 
 
 def test_a_missing_peer_says_how_to_get_it():
-    command = "pip install '.[torch]' in a checkout of varmix"
+    command = "pip install --editable '.[torch]'"
     assert TORCH.absence == f"torch is not installed, so nothing is compared with it: {command}"
 
 

@@ -24,9 +24,10 @@ NOTHING = (
 def test_without_data_an_experiment_is_left_out_with_one_line_and_the_others_run(nothing):
     chosen, skipped = reproduce.choose(())
     able = [name for name in catalogue.names() if not catalogue.entry(name).missing]
-    images = ["mnist needs data, any of mnist, and none is at hand: python -m lab data fetch mnist"] * ("mnist" in able)
+    images = ["networks needs data, any of mnist, and none is at hand: python -m lab data fetch mnist"]
+    images *= "networks" in able
     assert [line for line in skipped if "needs data" in line] == [NOTHING, *images]
-    assert chosen == [name for name in able if name not in ("convex", "mnist")]
+    assert chosen == [name for name in able if name not in ("convex", "networks")]
 
 
 def test_without_data_an_experiment_that_was_asked_for_is_refused(nothing):
@@ -73,7 +74,7 @@ def test_data_that_nobody_can_fetch_go_into_a_folder(nothing):
 
 def test_modules_come_before_data(nothing):
     lacking = Entry("", ("no_such_module",), "rl", ("w8a",)).lacking
-    assert lacking == "needs no_such_module: pip install '.[rl]' in a checkout of varmix"
+    assert lacking == "needs no_such_module: pip install --editable '.[rl]'"
 
 
 def test_every_extra_exists_and_make_run_brings_it_unless_torch_is_in_it():

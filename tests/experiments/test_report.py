@@ -214,7 +214,7 @@ def test_findings_that_cannot_be_shown_are_refused_with_advice(monkeypatch):
     with pytest.raises(ValueError, match=r"arm 'a' has 1 values for 2 places .* nan where there is none"):
         evolutions.embed(Evolution("w", "W", "x", "y", [1, 2], {"a": [1]}), "plot")
     monkeypatch.setitem(sys.modules, "lab.plots", None)
-    with pytest.raises(ImportError, match=r"pip install '\.\[experiments\]' in a checkout"):
+    with pytest.raises(ImportError, match=r"pip install --editable '\.\[lab\]'"):
         figures.embed(Picture("a", "b", "c", lambda: None), "a-")
 
 

@@ -29,6 +29,7 @@ from lab.reproduce.request import Request
 from lab.reproduce.work import Work
 from varmix import Dense, GainMeter, vrm
 from varmix import save as save_sampler
+from varmix.__main__ import main as inspect
 from varmix.components import Groups
 from varmix.rl import ReplayBuffer
 
@@ -129,7 +130,9 @@ def told(capsys, *arguments, code=2):
 
 
 def call(*arguments):
-    before, sys.argv = sys.argv, ["varmix", *map(str, arguments)]
+    if arguments[0] == "inspect":
+        raise SystemExit(inspect(list(map(str, arguments))))
+    before, sys.argv = sys.argv, ["lab", *map(str, arguments)]
     try:
         cli.main()
     finally:
@@ -139,8 +142,7 @@ def call(*arguments):
 def test_an_unknown_experiment_is_told_with_the_known_ones(capsys):
     line = told(capsys, "reproduce", "blob")
     assert (
-        line
-        == "varmix: Unknown experiment 'blob': choose from " + ", ".join(catalogue.names()) + ". Did you mean blobs?"
+        line == "lab: Unknown experiment 'blob': choose from " + ", ".join(catalogue.names()) + ". Did you mean blobs?"
     )
 
 
@@ -161,14 +163,14 @@ def test_too_little_space_is_told(capsys, tmp_path, monkeypatch):
 def test_a_missing_extra_is_told_when_the_experiment_was_asked_for(capsys, monkeypatch, tmp_path):
     monkeypatch.setitem(catalogue.ENTRIES, "later", Entry("Needs much", ("no_such_module",), "rl"))
     line = told(capsys, "reproduce", "later", "--out", tmp_path)
-    assert line == "varmix: The experiment later needs no_such_module: pip install '.[rl]' in a checkout of varmix"
+    assert line == "lab: The experiment later needs no_such_module: pip install --editable '.[rl]'"
 
 
 def test_a_missing_extra_is_only_named_when_all_were_asked_for(monkeypatch):
     monkeypatch.setitem(catalogue.ENTRIES, "later", Entry("Needs much", ("no_such_module",), "rl"))
     chosen, skipped = reproduce.choose(())
     assert "later" not in chosen
-    assert skipped[-1] == "later needs no_such_module: pip install '.[rl]' in a checkout of varmix"
+    assert skipped[-1] == "later needs no_such_module: pip install --editable '.[rl]'"
 
 
 @pytest.mark.parametrize("data", ["at hand", "none"])
@@ -442,7 +444,7 @@ def test_data_lists_the_sets_that_were_asked_for(capsys):
 
 
 def test_data_that_are_not_there_cannot_be_checked(capsys, nothing):
-    assert told(capsys, "data", "check") == "varmix: No data set is at hand: python -m lab data fetch"
+    assert told(capsys, "data", "check") == "lab: No data set is at hand: python -m lab data fetch"
 
 
 def test_ctrl_c_before_anything_has_begun_ends_quietly(capsys, monkeypatch):
@@ -457,7 +459,7 @@ def test_ctrl_c_before_anything_has_begun_ends_quietly(capsys, monkeypatch):
 
 def test_a_command_without_its_figures_is_told(monkeypatch):
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "matplotlib" else name)
-    with pytest.raises(SystemExit, match=r"needs an extra: pip install '\.\[experiments\]' in a checkout"):
+    with pytest.raises(SystemExit, match=r"needs an extra: pip install --editable '\.\[lab\]'"):
         cli.main()
 
 

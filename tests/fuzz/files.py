@@ -17,7 +17,7 @@ from safetensors.numpy import save as to_bytes
 import varmix
 from fuzz.mutations import CONTROL, Mutations, stream
 from fuzz.targets import Target, buffer_targets, family_targets
-from lab import __main__ as cli
+from varmix import __main__ as cli
 from varmix._core import checkpoint
 
 LONGEST_OUTPUT = 100_000
@@ -240,16 +240,11 @@ def inspect(path):
     # The size: rich would ask a terminal that is not there.
     environment = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
     with (
-        patch("sys.argv", ["varmix", "inspect", str(path)]),
         patch.dict(os.environ, environment),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
+        code = cli.main(["inspect", str(path)])
     told, said = out.getvalue(), err.getvalue()
     if len(told) + len(said) > LONGEST_OUTPUT:
         raise ReportError(f"varmix inspect printed {len(told) + len(said):,} characters")

@@ -247,7 +247,7 @@ def test_forged_files_are_refused_with_one_kind_of_error(name, tmp_path):
 
 
 def inspect(path):
-    command = [sys.executable, "-c", "from lab.__main__ import main; main()", "inspect", str(path)]
+    command = [sys.executable, "-m", "varmix", "inspect", str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 

@@ -259,8 +259,7 @@ def test_intervals_of_receipts_of_many_sizes_cover_the_truth_too():
 
 
 def test_the_gain_that_a_solver_tells_is_that_of_all_its_draws():
-    from varmix.solvers import Linear
-    from varmix.solvers import sgd
+    from varmix.solvers import Linear, sgd
 
     class Noting(Sampler):
         def update(self, draw, norms):
