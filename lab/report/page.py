@@ -53,7 +53,7 @@ def claims_summary(findings: Sequence[Findings]) -> str:
     Examples
     --------
     >>> row = Claim("a", "b", "holds", "c")
-    >>> summary([Findings("x", "X", [row, row, Claim("a", "b", "too few runs", "c")])])
+    >>> claims_summary([Findings("x", "X", [row, row, Claim("a", "b", "too few runs", "c")])])
     "Of the table's 3 rows, 2 hold and 1 has too few runs to tell."
     """
     verdicts = Counter(claim.verdict for found in findings for claim in found.claims)

@@ -26,7 +26,7 @@ class Request:
 
     def command(self, program: str = "python -m lab") -> str:
         """Give the command that was called, fit to be pasted."""
-        parts = [program, "reproduce", *self.experiments, f"--{self.mode}", "--jobs", str(self.jobs)]
+        parts = [*program.split(), "reproduce", *self.experiments, f"--{self.mode}", "--jobs", str(self.jobs)]
         return shlex.join([*parts, "--out", str(self.out)])
 
     def again(self) -> str:

@@ -39,7 +39,7 @@ def test_without_data_an_experiment_that_was_asked_for_is_refused(nothing):
 def test_a_folder_of_data_that_is_none_is_told(monkeypatch):
     monkeypatch.setenv("VARMIX_DATA", "/no/such/folder")
     told = [line for line in reproduce.choose(())[1] if "needs data" in line]
-    able = [name for name in ("kmeans", "convex", "mnist") if not catalogue.entry(name).missing]
+    able = [name for name in ("kmeans", "convex", "networks") if not catalogue.entry(name).missing]
     assert [line.split()[0] for line in told] == able
     assert all("VARMIX_DATA is set to /no/such/folder, which is not" in line for line in told)
 

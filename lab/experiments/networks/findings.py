@@ -39,7 +39,7 @@ def findings(records: Sequence[Record]) -> Findings:
     table = Table(records)
     absent = [name for name in TASKS if name not in table.tasks]
     return Findings(
-        experiment="mnist",
+        experiment="networks",
         title="Neural networks: against reshuffling",
         claims=[*images.claims(table), *payoff.claims(table)],
         pictures=_pictures(table),
