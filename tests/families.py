@@ -2,28 +2,20 @@
 
 import numpy as np
 
-from varmix import (
-    OGD,
-    ONS,
-    BarrierNewton,
-    Cautious,
+from varmix import Dense, Distances, Groups, KDpp, Replay, Stack, Uniform
+from varmix._core.draw import seal
+from varmix.components import (
     Cumulative,
-    Dense,
-    Distances,
-    Fixed,
-    Groups,
-    KDpp,
-    Leader,
-    Neyman,
+    Exponential,
+    Family,
+    MirrorDescent,
     Points,
-    Replay,
-    Stack,
+    Ranks,
+    Sources,
     Subsets,
-    Uniform,
     with_uniform,
 )
-from varmix._core.draw import seal
-from varmix.components import Exponential, Family, MirrorDescent, Ranks, Sources
+from varmix.learners import OGD, ONS, BarrierNewton, Cautious, Fixed, Leader, Neyman
 
 N = 40
 LABELS = np.repeat([3, 5, 9], [4, 12, 24])
@@ -80,21 +72,21 @@ FAMILIES = {
     "uniform": lambda: Uniform(N),
     "uniform, target": lambda: Uniform(Points(N, TARGET)),
     "dense": lambda: Dense(probabilities()),
-    "dense, anchored": lambda: with_uniform(Dense(probabilities())),
+    "dense, uniform": lambda: with_uniform(Dense(probabilities())),
     "dense, target": lambda: with_uniform(Dense(probabilities(target=TARGET), target=TARGET)),
     "dense, one component": lambda: with_uniform(Dense(probabilities(k=1))),
     "groups": lambda: Groups(LABELS),
-    "groups, anchored": lambda: with_uniform(Groups(LABELS)),
+    "groups, uniform": lambda: with_uniform(Groups(LABELS)),
     "groups, smoothed": lambda: with_uniform(Groups(LABELS, smoothing=0.2)),
     "groups, target": lambda: with_uniform(Groups(LABELS, target=TARGET)),
     "groups, smoothed, target": lambda: Groups(LABELS, smoothing=0.3, target=TARGET),
-    "groups, cross": lambda: with_uniform(Groups(LABELS, refresh="cross")),
-    "groups, smoothed, cross, sources": lambda: Groups(LABELS, smoothing=0.2, target=SOURCES, refresh="cross"),
+    "groups, resplit": lambda: with_uniform(Groups(LABELS, resplit="norms")),
+    "groups, smoothed, resplit, sources": lambda: Groups(LABELS, smoothing=0.2, target=SOURCES, resplit="norms"),
     "groups, sources": lambda: with_uniform(Groups(LABELS, target=SOURCES)),
     "distances": lambda: with_uniform(Distances(features(), features()[:3])),
     "distances, target": lambda: with_uniform(Distances(features(), features()[:3], target=TARGET)),
     "stack": lambda: Stack(Dense(probabilities()), Groups(LABELS), Uniform(N)),
-    "stack, anchored": lambda: with_uniform(Groups(LABELS, smoothing=0.1), Distances(features(), features()[:2])),
+    "stack, uniform": lambda: with_uniform(Groups(LABELS, smoothing=0.1), Distances(features(), features()[:2])),
     "drifting": Drifting,
 }
 
@@ -114,12 +106,12 @@ def taught(family):
 FAMILIES |= {
     "cumulative": lambda: taught(Cumulative(N)),
     "cumulative, untaught": lambda: with_uniform(Cumulative(N)),
-    "cumulative, anchored": lambda: with_uniform(taught(Cumulative(N, gamma=0.5))),
+    "cumulative, uniform": lambda: with_uniform(taught(Cumulative(N, gamma=0.5))),
     "cumulative, gamma by point": lambda: with_uniform(taught(Cumulative(N, gamma=0.1 + np.arange(N)))),
     "cumulative, target": lambda: with_uniform(taught(Cumulative(Points(N, TARGET)))),
     "cumulative and groups": lambda: with_uniform(taught(Cumulative(N)), Groups(LABELS)),
     "exponential": lambda: taught(Exponential(N)),
-    "exponential, anchored": lambda: with_uniform(taught(Exponential(N, step=0.01))),
+    "exponential, uniform": lambda: with_uniform(taught(Exponential(N, step=0.01))),
     "exponential, target": lambda: with_uniform(taught(Exponential(Points(N, TARGET)))),
     "mirror descent": lambda: taught(MirrorDescent(N, step=0.02)),
     "mirror descent, relative": lambda: taught(MirrorDescent(N, floor=0.3)),
@@ -139,7 +131,7 @@ def replayed(count=55, capacity=N):
 
 FAMILIES |= {
     "replay": replayed,
-    "replay, anchored": lambda: with_uniform(replayed()),
+    "replay, uniform": lambda: with_uniform(replayed()),
     "replay, growing": lambda: with_uniform(replayed(count=20)),
 }
 
@@ -155,7 +147,7 @@ SHARES = [4.0, 1.0, 2.0, 0.5, 2.5]
 
 FAMILIES |= {
     "sources": lambda: Sources(5),
-    "sources, anchored": lambda: with_uniform(Sources(5)),
+    "sources, uniform": lambda: with_uniform(Sources(5)),
     "sources, target": lambda: with_uniform(Sources(list("abcde"), SHARES)),
     "sources, some ended": lambda: ended(with_uniform(Sources(5, SHARES)), 3, 0),
     "sources, bare, some ended": lambda: ended(Sources(5, SHARES), 1, 4),
@@ -176,7 +168,7 @@ def kernel():
 FAMILIES |= {
     "uniform subsets": lambda: Uniform(Subsets(FEW, SIZE)),
     "k-dpp": lambda: KDpp(rows(), SIZE, [0.1, 1.0, 10.0]),
-    "k-dpp, anchored": lambda: with_uniform(KDpp(rows(), SIZE, [0.1, 1.0, 10.0])),
+    "k-dpp, uniform": lambda: with_uniform(KDpp(rows(), SIZE, [0.1, 1.0, 10.0])),
     "k-dpp, no ridge": lambda: with_uniform(KDpp(rows(), SIZE, [0.0, 1.0])),
     "k-dpp, more points than features": lambda: with_uniform(KDpp(rows(d=2), 4, [0.5])),
     "k-dpp, from kernel": lambda: with_uniform(KDpp.from_kernel(kernel(), SIZE, [0.0, 0.5])),
@@ -188,8 +180,8 @@ RESHUFFLED = {
     "reshuffled": lambda: with_uniform(Groups(LABELS, replacement=False)),
     "reshuffled, bare": lambda: Groups(LABELS, replacement=False),
     "reshuffled, sources": lambda: with_uniform(Groups(LABELS, replacement=False, target=SOURCES)),
-    "reshuffled, cross": lambda: with_uniform(Groups(LABELS, replacement=False, refresh="cross")),
-    "reshuffled, cross, bare": lambda: Groups(LABELS, replacement=False, refresh="cross"),
+    "reshuffled, resplit": lambda: with_uniform(Groups(LABELS, replacement=False, resplit="norms")),
+    "reshuffled, resplit, bare": lambda: Groups(LABELS, replacement=False, resplit="norms"),
 }
 
 LEARNERS = {
@@ -204,6 +196,6 @@ LEARNERS = {
     "nested neyman": lambda: Neyman([0.2, 0.3, 0.5], parents=["a", "b", "b"]),
     "fixed": Fixed,
     "cautious": Cautious,
-    "cautious, nearly": lambda: Cautious(doubt=1.0, keep=1.01, window=2),
-    "cautious leader": lambda: Cautious(Leader(window=25), doubt=1.0, keep=1.01, window=2),
+    "cautious, nearly": lambda: Cautious(off_below=1.0, on_above=1.01, window=2),
+    "cautious leader": lambda: Cautious(Leader(window=25), off_below=1.0, on_above=1.01, window=2),
 }

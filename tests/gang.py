@@ -91,11 +91,11 @@ def seen_by(loader, steps, passes=100):
 
 FAMILIES = {
     "groups": lambda: (varmix.Groups(LABELS, replacement=False), EAGER),
-    "cautious": lambda: (varmix.Groups(LABELS, replacement=False), varmix.Cautious(window=20)),
+    "cautious": lambda: (varmix.Groups(LABELS, replacement=False), varmix.learners.Cautious(window=20)),
     "dense": lambda: (varmix.Dense(_laws()), None),
-    "ons": lambda: (varmix.Groups(LABELS, replacement=False), varmix.ONS(gamma=0.1)),
-    "leader": lambda: (varmix.Groups(LABELS, replacement=False), varmix.Leader()),
-    "cross": lambda: (varmix.Groups(LABELS, replacement=False, refresh="cross"), EAGER),
+    "ons": lambda: (varmix.Groups(LABELS, replacement=False), varmix.learners.ONS(gamma=0.1)),
+    "leader": lambda: (varmix.Groups(LABELS, replacement=False), varmix.learners.Leader()),
+    "resplit": lambda: (varmix.Groups(LABELS, replacement=False, resplit="norms"), EAGER),
 }
 
 
@@ -129,7 +129,7 @@ def replicated(rank, world):
 def heard(rank):
     """Feedback that waits is a copy: the user's buffer may be used again."""
     n = SIZES[rank]
-    loader = AdaptiveLoader(Numbers(n), varmix.Cumulative(n), 24, layout="sharded", rng=0, sync_every=2)
+    loader = AdaptiveLoader(Numbers(n), varmix.components.Cumulative(n), 24, layout="sharded", rng=0, sync_every=2)
     norms, told = torch.empty(0, dtype=torch.float64), []
     loader.sampler.components.observe = lambda draw, seen: told.append(seen.tolist())
     for step, (batch, draw) in zip(range(2), loader, strict=False):
@@ -143,7 +143,7 @@ def sharded(rank, world):
     found = {"heard": heard(rank)}
     n, offset = SIZES[rank], sum(SIZES[:rank])
     labels = np.arange(n) % 3
-    for name, learner in (("sums", EAGER), ("rows", varmix.Leader()), ("cautious", None)):
+    for name, learner in (("sums", EAGER), ("rows", varmix.learners.Leader()), ("cautious", None)):
         loader = AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0, learner=learner, steps=500)
         calls, total, largest = count_collectives(), 0.0, 0.0
         for batch, draw in loader:
@@ -161,7 +161,7 @@ def sharded(rank, world):
             "draws": loader.meter.draws,
             "meter": loader.meter.summary(),
             "largest": largest,
-            "gain": loader.sampler.learnt_gain,
+            "gain": loader.sampler.learned_gain,
         }
     found["labels"] = _error(lambda: AdaptiveLoader(Numbers(n), labels + rank, 24, layout="sharded", rng=0))
     found["steps"] = len(AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0))
@@ -255,12 +255,14 @@ def refusals(rank, world):
     )
     found["learner"] = _error(
         lambda: AdaptiveLoader(
-            Numbers(), LABELS, 24, learner=varmix.Cautious(varmix.BarrierNewton(gamma=0.1 + rank / 9))
+            Numbers(), LABELS, 24, learner=varmix.learners.Cautious(varmix.learners.BarrierNewton(gamma=0.1 + rank / 9))
         )
     )
     thousands = np.full(1501, 1 / 1501) + 1e-5 * rank * (np.eye(1501)[700] - np.eye(1501)[701])
     family = varmix.Dense(np.full((100, 1500), 0.01))
-    found["one number"] = _error(lambda: AdaptiveLoader(Numbers(), family, 24, learner=varmix.Fixed(thousands), rng=0))
+    found["one number"] = _error(
+        lambda: AdaptiveLoader(Numbers(), family, 24, learner=varmix.learners.Fixed(thousands), rng=0)
+    )
     loader = build("groups")
     batch, draw = next(iter(loader))
     if rank == 1:
@@ -396,8 +398,8 @@ def resumed(rank, world):
 def taken_up(rank, world):
     """A run of one process goes on here, with an odd last batch in flight."""
     found = {}
-    for name, refresh in (("sums", None), ("rows", "cross")):
-        groups = [varmix.Groups(LABELS[:99], replacement=False, refresh=refresh) for _ in range(2)]
+    for name, resplit in (("sums", None), ("rows", "norms")):
+        groups = [varmix.Groups(LABELS[:99], replacement=False, resplit=resplit) for _ in range(2)]
         alone = AdaptiveLoader(Numbers(99), groups[0], 24, learner=EAGER, rng=0, layout="alone", num_workers=1)
         loop = iter(alone)
         for _ in range(3):

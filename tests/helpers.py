@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy import sparse
 
-from varmix import Subsets
+from varmix.components import Subsets
 from varmix.testing import all_atoms
 
 

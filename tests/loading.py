@@ -4,11 +4,11 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from varmix import BarrierNewton, Cautious
+from varmix.learners import BarrierNewton, Cautious
 
 LABELS = np.repeat([0, 1, 2], [60, 30, 10])
 # What loaders do unless told waits until it pays, longer than most tests last: these play what they learn at once.
-EAGER, NEARLY = BarrierNewton(), Cautious(doubt=1.0, keep=1.1, window=2)
+EAGER, NEARLY = BarrierNewton(), Cautious(off_below=1.0, on_above=1.1, window=2)
 
 
 class Numbers(Dataset):

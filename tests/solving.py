@@ -63,7 +63,7 @@ def samplers(n, lengths, seed=0):
         "vrm, distances": varmix.vrm(varmix.Distances(X, X[:2]), rng=seed),
         "partially biased": varmix.importance(lengths, smoothing=0.5, rng=seed),
         "stratified": varmix.literature.stratified_sampling(np.arange(n) % 3, [1.0, 0.2, 3.0], rng=seed),
-        "vrb": varmix.vrb(n, rng=seed),
+        "vrb": varmix.literature.vrb(n, rng=seed),
         "bandit": varmix.literature.bandit(n, rounds=20, rng=seed),
         "mirror descent": varmix.literature.mirror_descent(n, rounds=20, rng=seed),
     }

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import varmix
 from lab.arrays import FloatArray, IntArray
-from varmix.allocate import Allocation, Shuffled, carried
+from varmix.allocate import Allocation, Shuffled, round_robin
 
 GROUPS = np.array([2000, 1500, 1000, 800, 400, 200, 80, 20])
 
@@ -33,7 +33,7 @@ FULL = Scale()
 def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
     """Measure how far expectations of batches are off, and of whole passes."""
     results: dict[str, object] = {}
-    for name, allocate in (("carried", carried), ("shuffled", Shuffled(int(GROUPS.sum())))):
+    for name, allocate in (("round_robin", round_robin), ("shuffled", Shuffled(int(GROUPS.sum())))):
         for m in scale.batches:
             off = results[f"{name}, m = {m}"] = _off(batch_means(m, scale.draws // m, scale.seeds, allocate))
             console.print(f"  {name}, batches of {m}: expectation off by {off:.2%} (root mean square)")
@@ -59,13 +59,13 @@ def problem() -> tuple[IntArray, FloatArray, FloatArray]:
     return labels, values, np.append(0.9 * shares / shares.sum(), 0.1)
 
 
-def batch_means(m: int, batches: int, seeds: int, allocate: Allocation = carried) -> FloatArray:
+def batch_means(m: int, batches: int, seeds: int, allocate: Allocation = round_robin) -> FloatArray:
     """Give the weighted means over the true mean, less one, for every seed and batch."""
     labels, values, mixture = problem()
     means: FloatArray = np.empty((seeds, batches))
     for seed in range(seeds):
         family = varmix.Groups(labels, replacement=False)
-        sampler = varmix.vrm(family, learner=varmix.Fixed(mixture), allocate=allocate, rng=seed)
+        sampler = varmix.vrm(family, learner=varmix.learners.Fixed(mixture), allocate=allocate, rng=seed)
         for b in range(batches):
             draw = sampler.draw(m)
             means[seed, b] = (draw.weights * values[draw.indices]).mean()

@@ -235,4 +235,4 @@ def long_run(console: Console, rounds: int) -> dict[str, float]:
         f"{rounds:,} rounds on the blobs: finite {np.isfinite(sampler.mixture).all()}, sum off by {worst_sum:.1e}, "
         f"anchor at least {least_anchor:.6f} (gamma {gamma}), {1e6 * each:.1f} us a round with the loop around it"
     )
-    return {"sum off by": worst_sum, "least anchor": least_anchor}
+    return {"sum off by": worst_sum, "least uniform share": least_anchor}

@@ -102,5 +102,5 @@ def _models(loss: str, epochs: int) -> dict[str, Callable[[], Any]]:
         "SGDClassifier": peer,
         "shuffle": partial(ours, sampling="shuffle"),
         "mixture": ours,
-        "cross refresh": partial(ours, refresh="cross"),
+        "resplit by norms": partial(ours, resplit="norms"),
     }

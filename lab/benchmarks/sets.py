@@ -84,16 +84,16 @@ def ours(scale: Scale) -> dict[str, tuple[Action, int]]:
     for n in (scale.few, scale.many):
         family = varmix.components.with_uniform(varmix.KDpp(features(n), SIZE, RIDGES))
         for name, w in MIXTURES.items():
-            sampler = varmix.Sampler(family, varmix.Fixed(w), rng=0)
+            sampler = varmix.Sampler(family, learner=varmix.learners.Fixed(w), rng=0)
             actions[_title(n, name, 1)] = partial(sampler.draw, 1), scale.calls
             actions[_title(n, name, 64)] = partial(sampler.draw, 64), scale.calls // 20
     family = varmix.KDpp(features(scale.few), SIZE, RIDGES)
     by_point = varmix.vrm(family, rng=0, reweight=horvitz_thompson)
-    learnt, norms = varmix.vrm(family, rng=0), np.ones(1)
-    uniform = varmix.uniform(varmix.Subsets(scale.few, SIZE), rng=0)
+    learned, norms = varmix.vrm(family, rng=0), np.ones(1)
+    uniform = varmix.uniform(varmix.components.Subsets(scale.few, SIZE), rng=0)
     singles: dict[str, Action] = {
         "Horvitz-Thompson": lambda: by_point.draw(1),
-        "draw and update": lambda: learnt.update(learnt.draw(1), norms),
+        "draw and update": lambda: learned.update(learned.draw(1), norms),
         "uniform sets": lambda: uniform.draw(1),
     }
     return actions | {_title(scale.few, name, 1): (action, scale.calls) for name, action in singles.items()}

@@ -105,7 +105,7 @@ def play(problem: Problem, learner: Learner[Any] | None = None, *, full: bool = 
     ratios = make_ratios(problem, rng)
     losses = make_losses(problem, ratios, rng)
     sampler = vrm(Dense(ratios=ratios), learner=learner, rng=rng)
-    table = sampler.census().ratios
+    table = sampler.draw_all().ratios
     total = np.zeros(problem.n)
     paid = 0.0
     for t in range(problem.rounds):
@@ -113,7 +113,7 @@ def play(problem: Problem, learner: Learner[Any] | None = None, *, full: bool = 
         squares = losses(t, density)
         paid += float((squares / density).mean())
         total += squares
-        draw = sampler.census() if full else sampler.draw(1)
+        draw = sampler.draw_all() if full else sampler.draw(1)
         sampler.update(draw, np.sqrt(squares[draw.indices]))
     best = best_mixture(Evidence(table, total))
     return Costs(paid, float(total.mean()), best.cost)

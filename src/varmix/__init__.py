@@ -1,78 +1,75 @@
 """varmix: stochastic optimisation with less variance.
 
-    sampler = varmix.vrm(varmix.Groups(labels), rng=0)
-    draw = sampler.draw(128)
-    ...                                  # train on X[draw.indices], weighted by draw.weights
-    sampler.update(draw, gradient_norms)
+    sampler = varmix.Sampler(labels, rng=0)        # one label per point, or families of components
+    batch = sampler.draw(64)                       # batch.indices, batch.weights
+    ...                                            # train on these points, weighted
+    sampler.update(batch, losses)                  # losses or gradient norms, one per point
+    print(sampler.gain)                            # 2.1 [1.9, 2.3]
 
-Ways of filling a batch are in `varmix.allocate`, of weighting it in `varmix.reweight`, the best mixture in hindsight in
-`varmix.hindsight`, the theorems' settings in `varmix.theory`, samplers of other papers in `varmix.literature`, the
-contract suites in `varmix.testing`, scikit-learn estimators in `varmix.estimators`.  `varmix.auto(X, y)` finds groups
-in data; it needs scikit-learn, which is imported when it is first used.
+Everything else is in modules: `varmix.components`, `varmix.learners`, `varmix.allocate`, `varmix.reweight`,
+`varmix.meter`, `varmix.solvers`, `varmix.estimators` (scikit-learn), `varmix.torch`, `varmix.rl`, `varmix.literature`
+(samplers of other papers), `varmix.hindsight`, `varmix.theory`, `varmix.simplex` and `varmix.testing`.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from varmix import allocate, hindsight, literature, reweight, theory
+from varmix import allocate, components, hindsight, learners, literature, meter, reweight, simplex, theory
 from varmix._core.checkpoint import load, save
 from varmix._core.draw import Draw
-from varmix._core.evidence import Evidence
-from varmix._core.spaces import Points, Subsets
 from varmix._core.state import CheckpointError
 from varmix._presets import importance, uniform, vrm
 from varmix._sampler import Sampler
 from varmix._version import __version__ as __version__
-from varmix.components import Cumulative, Dense, Distances, Groups, KDpp, Replay, Stack, Uniform, with_uniform
-from varmix.learners import OGD, ONS, BarrierNewton, Cautious, Fixed, Leader, Neyman
-from varmix.literature import vrb
-from varmix.meter import GainMeter
-from varmix.simplex import RestrictedSimplex
+from varmix.components import Dense, Distances, Groups, KDpp, Replay, Stack, Uniform
 
 if TYPE_CHECKING:
-    from varmix.estimators._auto_groups import auto as auto
+    from varmix import estimators as estimators
+    from varmix import rl as rl
+    from varmix import solvers as solvers
+    from varmix import testing as testing
+    from varmix import torch as torch
+    from varmix.estimators import auto as auto
 
 __all__ = [
-    "OGD",
-    "ONS",
-    "BarrierNewton",
-    "Cautious",
     "CheckpointError",
-    "Cumulative",
     "Dense",
     "Distances",
     "Draw",
-    "Evidence",
-    "Fixed",
-    "GainMeter",
     "Groups",
     "KDpp",
-    "Leader",
-    "Neyman",
-    "Points",
     "Replay",
-    "RestrictedSimplex",
     "Sampler",
     "Stack",
-    "Subsets",
     "Uniform",
     "allocate",
+    "components",
     "hindsight",
     "importance",
+    "learners",
     "literature",
     "load",
+    "meter",
     "reweight",
     "save",
+    "simplex",
     "theory",
     "uniform",
-    "vrb",
     "vrm",
-    "with_uniform",
 ]
+
+# Imported when they are first used: they take time, and some need scikit-learn or PyTorch.  They are not in `__all__`,
+# so that `from varmix import *` works without either.
+_LAZY = ("estimators", "rl", "solvers", "testing", "torch")
 
 
 def __getattr__(name: str) -> object:
-    if name == "auto":  # not in __all__, so that `from varmix import *` works without scikit-learn
-        from varmix.estimators._auto_groups import auto
-
-        return auto
+    if name in _LAZY:
+        return import_module(f"varmix.{name}")
+    if name == "auto":
+        return import_module("varmix.estimators").auto
     raise AttributeError(f"module 'varmix' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_LAZY, "auto", "__version__"])

@@ -206,7 +206,7 @@ def bars(mixture: np.ndarray[Any, np.dtype[np.float64]], names: Sequence[str] = 
       anchor        0.250  █████████████
     """
     numbered = [f"component {j}" for j in range(len(names), len(mixture) - 1)]
-    names = [*names, *numbered, "anchor"]
+    names = [*names, *numbered, "uniform component"]
     longest = max(map(len, names))
     scale = BAR_WIDTH / mixture.max()
     return [

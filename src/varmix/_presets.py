@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 from varmix._core.spaces import Points, Space, Subsets
 from varmix._core.validation import as_count, as_fraction, as_vector
 from varmix._sampler import Sampler
-from varmix.allocate import Allocation, Shuffled, carried, stratified
-from varmix.components import Components, Dense, Groups, Stack, Uniform, with_uniform
-from varmix.learners import BarrierNewton, Cautious, Fixed, Learner
+from varmix.allocate import Allocation, round_robin
+from varmix.components import Components, Dense, Groups, Uniform, with_uniform
+from varmix.components._stack import check_family
+from varmix.learners import BarrierNewton, Fixed, Learner
 from varmix.reweight import Reweight, exact
 
 LEAST_SCORE = 1e-30  # of the mean: what single precision holds without losing digits
@@ -35,7 +36,7 @@ def vrm(
     learner
         `BarrierNewton(gamma)` unless told.
     allocate
-        Unless told, `stratified`; for groups without replacement `carried`, or, where the learner is `Cautious`,
+        Unless told, `stratified`; for groups without replacement `round_robin`, or, where the learner is `Cautious`,
         `Shuffled`, which is then plain shuffling until it pays.
     reweight
         `exact` unless told.
@@ -52,33 +53,12 @@ def vrm(
     """
     if not families:
         raise TypeError("vrm needs at least one family of components, for example varmix.Groups(labels).")
-    if gamma is not None and learner is not None:
-        raise TypeError("gamma belongs to the learner: give gamma or a learner, not both.")
+    for family in families:
+        check_family(family)
     if learner is None:
-        learner = BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)
-    components = with_uniform(*families)
-    if allocate is None:
-        cursors = any(map(_has_cursors, families))
-        if cursors and not isinstance(components, Groups):
-            raise ValueError(
-                "Groups without replacement draw everything through their own cursors, so they cannot be stacked with "
-                "other families. Use replacement=True, or say which allocation you want."
-            )
-        allocate = _of_cursors(components.space, learner) if cursors else stratified
-    return Sampler(components, learner, rng=rng, allocate=allocate, reweight=reweight)
-
-
-def _of_cursors(space: Space, learner: Learner[Any]) -> Allocation:
-    """Give even batches, or, for a learner that may stand aside, groups dealt as by shuffling all that can be drawn."""
-    if not isinstance(learner, Cautious) or not isinstance(space, Points):
-        return carried
-    return Shuffled(space.n if space.target is None else int(np.count_nonzero(space.target)))
-
-
-def _has_cursors(family: Components) -> bool:
-    if isinstance(family, Stack):
-        return any(map(_has_cursors, family.families))
-    return isinstance(family, Groups) and not family.replacement
+        learner, gamma = BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma), None
+    components = with_uniform(*families)  # whatever the learner
+    return Sampler(components, learner=learner, gamma=gamma, allocate=allocate, reweight=reweight, rng=rng)
 
 
 def uniform(n: int | Space, *, replacement: bool = True, rng: int | np.random.Generator | None = None) -> Sampler:
@@ -93,17 +73,17 @@ def uniform(n: int | Space, *, replacement: bool = True, rng: int | np.random.Ge
     array([1., 1., 1.])
     >>> sorted(uniform(5, replacement=False, rng=0).draw(5).indices.tolist())
     [0, 1, 2, 3, 4]
-    >>> from varmix import Subsets
+    >>> from varmix.components import Subsets
     >>> uniform(Subsets(10, 4), rng=0).draw(3).indices.shape
     (3, 4)
     """
     if replacement:
-        return Sampler(Uniform(n), Fixed(), rng=rng)
+        return Sampler(Uniform(n), learner=Fixed(), rng=rng)
     if isinstance(n, (Points, Subsets)):
         raise TypeError(f"Without replacement, give a number of points, got {n!r}.")
     count = as_count(n, "n")
     everything = Groups.numbered(np.zeros(count, dtype=np.uint8), np.array([count]), replacement=False)
-    return Sampler(everything, Fixed(), rng=rng, allocate=carried)
+    return Sampler(everything, learner=Fixed(), rng=rng, allocate=round_robin)
 
 
 def importance(scores: ArrayLike, *, smoothing: float = 0.1, rng: int | np.random.Generator | None = None) -> Sampler:
@@ -116,7 +96,7 @@ def importance(scores: ArrayLike, *, smoothing: float = 0.1, rng: int | np.rando
     Examples
     --------
     >>> sampler = importance([1.0, 1.0, 4.0], smoothing=0.5, rng=0)
-    >>> sampler.census().ratios[:, 0].tolist()
+    >>> sampler.draw_all().ratios[:, 0].tolist()
     [0.5, 0.5, 2.0]
     """
     values = as_vector(scores, "scores")
@@ -133,4 +113,4 @@ def importance(scores: ArrayLike, *, smoothing: float = 0.1, rng: int | np.rando
             f"{int(values.argmin())} has {values.min():.3g} of the largest score. Give it a score, or use smoothing."
         )
     family = Dense(probabilities=(values / values.sum())[:, None])
-    return Sampler(with_uniform(family), Fixed([1.0 - smoothing, smoothing]), rng=rng)
+    return Sampler(family.with_uniform(), learner=Fixed([1.0 - smoothing, smoothing]), rng=rng)

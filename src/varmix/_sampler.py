@@ -1,7 +1,12 @@
-"""Sampler: draw, get feedback, adapt."""
+"""Sampler: the front door of varmix.  Draw a batch, report what it cost, and the mixture adapts.
 
+`resolve` is the one place that turns what users pass (labels, families of components, a learner or none) into the
+parts of a sampler.  Loaders, solvers, estimators and presets all build their samplers through it.
+"""
+
+from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,124 +18,214 @@ from varmix._core.spaces import Points, Subsets
 from varmix._core.state import CheckpointError, check_format, format_stamp, loading, printable, require, restored
 from varmix._core.validation import FloatArray, IntArray, State, as_count, same
 from varmix._kernels.cost import weigh, weigh_groups
-from varmix.allocate import Allocation, assign_batches, stratified
-from varmix.components._base import Components, Disjoint, Inclusive, Shortcut
-from varmix.learners._base import Learner, load_state, save_state
-from varmix.learners._cautious import Cautious
+from varmix.allocate import Allocation, Shuffled, assign_batches, round_robin, stratified
+from varmix.components import Groups, Stack, with_uniform
+from varmix.components._base import Components, Disjoint, Inclusive, Shortcut, is_family
+from varmix.components._stack import add_uniform
+from varmix.learners import BarrierNewton, Cautious, Learner, load_state, save_state
+from varmix.meter import GainMeter, Interval, Moments
 from varmix.reweight import Exact, HorvitzThompson, Reweight, exact
 
+Source: TypeAlias = Components | ArrayLike
+"""What a sampler draws from: a family of components, or one label per point."""
 
-def described(part: object) -> State:
-    """Give the class of a part and, for a dataclass, its settings, as a checkpoint gives them back."""
-    settings = {}
-    if is_dataclass(part):
-        settings = {field.name: _plain(getattr(part, field.name)) for field in fields(part)}
-    return {"class": type(part).__name__, **settings}
+SOURCES = "labels, one per point, or a family of components such as varmix.Groups(labels)"
 
 
-def _plain(value: object) -> object:
-    if hasattr(value, "step") and not isinstance(value, type):  # a learner inside another
-        return described(value)
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return [_plain(entry) for entry in value] if isinstance(value, (tuple, list)) else value
+class Parts(NamedTuple):
+    """The parts of a sampler, as `resolve` returns them."""
+
+    components: Components
+    learner: Learner[Any]
+    allocate: Allocation
 
 
-def check_parts(components: object, learner: object, allocate: object) -> None:
-    """Refuse what is not a part at all, or the class of one; the parts check themselves."""
-    check_part("components", components, "draw", "a family such as varmix.Groups(labels)")
-    check_part("learner", learner, "step", "a learner such as varmix.BarrierNewton()")
-    check_part("allocate", allocate, "assign", "an allocation such as varmix.allocate.stratified")
+def resolve(
+    sources: tuple[Any, ...],
+    learner: Learner[Any] | None = None,
+    gamma: float | None = None,
+    allocate: Allocation | None = None,
+) -> Parts:
+    """Turn what a user passes into the parts of a sampler.
+
+    Labels become groups without replacement, several families a stack, and the uniform component is put behind them
+    where it is missing.  Only `Fixed`, which keeps a mixture that somebody chose, may do without it.
+
+    Examples
+    --------
+    >>> components, learner, allocate = resolve((["cat", "dog", "dog"],))
+    >>> components.replacement, type(learner).__name__, allocate
+    (False, 'Cautious', Shuffled(period=3))
+    >>> resolve((Groups([0, 1, 1]),)).allocate
+    stratified
+    """
+    if gamma is not None and learner is not None:
+        raise TypeError("gamma belongs to the learner: pass gamma or a learner, not both.")
+    families = _as_families(sources)
+    cautious = learner is None and len(families) == 1 and isinstance(families[0], Groups) and families[0].reshuffles
+    if learner is None:
+        learner = BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)
+        learner = Cautious(learner) if cautious else learner
+    _check_part("learner", learner, "step", "a learner such as varmix.learners.BarrierNewton()")
+    components = _join(families, learner)
+    if allocate is None:
+        allocate = _default_allocation(components, learner)
+    _check_part("allocate", allocate, "assign", "an allocation such as varmix.allocate.stratified")
+    return Parts(components, learner, allocate)
 
 
-def check_part(name: str, part: object, method: str, example: str) -> None:
-    """Refuse what lacks the method that makes it a part, and classes of parts."""
+def _as_families(sources: tuple[Any, ...]) -> list[Components]:
+    """Return every source as a family."""
+    if not sources:
+        raise TypeError(f"Pass {SOURCES}.")
+    labels = [source for source in sources if not is_family(source)]
+    for source in labels:
+        _check_labels(source)
+    if len(labels) > 1:
+        raise TypeError(
+            "Pass labels once. For several groupings of the same points pass families that draw with "
+            "replacement, such as varmix.Groups(a), varmix.Groups(b), or join both into one label per point."
+        )
+    return [source if is_family(source) else _groups(source) for source in sources]
+
+
+def _join(families: list[Components], learner: Learner[Any]) -> Components:
+    """Return the families as one, with the uniform component unless the learner's fixed mixture has no entry for it."""
+    if hasattr(learner, "gamma"):
+        return with_uniform(*families)
+    components = families[0] if len(families) == 1 else Stack(*families)
+    return add_uniform(components) if getattr(learner, "k", None) == components.k + 1 else components
+
+
+def _check_labels(source: Any) -> None:  # noqa: ANN401
+    """Raise `TypeError` for what can neither be labels nor a family, and say what to pass."""
+    if isinstance(source, Sampler):
+        raise TypeError("This is a Sampler already: use it as it is, or pass its components.")
+    if hasattr(type(source), "step"):
+        raise TypeError(f"Pass a learner by name: Sampler(labels, learner={type(source).__name__}(...)).")
+    if source is None or isinstance(source, (type, str, bytes, dict)) or callable(source):
+        raise TypeError(f"Pass {SOURCES}; got {_shown(source)}.")
+    if hasattr(source, "columns") and hasattr(source, "iloc"):
+        raise TypeError(
+            'Pass one label per point; got a table of several columns. Pass one of its columns, such as frame["label"].'
+        )
+
+
+def _shown(source: object) -> str:
+    return f"the class {source.__name__}" if isinstance(source, type) else repr(source)[:60]
+
+
+def _groups(labels: Any) -> Groups:  # noqa: ANN401
+    """Return groups without replacement, from arrays, lists, columns of tables or tensors of any device."""
+    if hasattr(labels, "detach") and hasattr(labels, "cpu"):
+        labels = labels.detach().cpu()
+        if "bfloat16" in str(labels.dtype):
+            labels = labels.float()  # NumPy has no such type; floats are refused in words
+    return Groups(np.asarray(labels), replacement=False)
+
+
+def _default_allocation(components: Components, learner: Learner[Any]) -> Allocation:
+    """Return stratified slots, or for groups without replacement what keeps their epochs.
+
+    A learner that may play plain shuffling gets slots dealt as by shuffling everything that can be drawn.
+    """
+    if not components.reshuffles:
+        return stratified
+    if isinstance(components, Stack):
+        raise ValueError(  # noqa: TRY004 - the type is right, the setting is not
+            "Groups without replacement draw everything through their own cursors, so they cannot be mixed with other "
+            "families. Pass varmix.Groups(labels), which draws with replacement, or say which allocation you want."
+        )
+    space = components.space
+    if isinstance(learner, Cautious) and isinstance(space, Points):
+        return Shuffled(space.n if space.target is None else int(np.count_nonzero(space.target)))
+    return round_robin
+
+
+def _check_part(name: str, part: object, method: str, example: str) -> None:
+    """Raise `TypeError` for what lacks the method that makes it a part, and for classes of parts."""
     if isinstance(part, type) or not hasattr(part, method):
         raise TypeError(f"{name} must be {example}, got {part!r}.")
 
 
-def check_anchor(components: Components, learner: object) -> None:
-    """Look at a few atoms: where the last component is not the target, gamma would bound nothing.
-
-    A family that added it itself says so.
-    """
-    if hasattr(learner, "gamma") and not getattr(components, "has_anchor", False):
-        space = components.space
-        size = space.size if isinstance(space, Subsets) else 1
-        some = np.unique(np.linspace(0, space.n - size, 16).astype(np.int64))
-        some = some[:, None] + np.arange(size) if isinstance(space, Subsets) else some + space.first
-        if space.n == 0 or np.abs(components.ratios(some)[:, -1] - 1.0).max() > 1e-6:
-            raise ValueError(
-                f"The last component of {components!r} must be the uniform law (or the target), which keeps every "
-                f"atom drawable. Use varmix.vrm, or varmix.with_uniform(components)."
-            )
-
-
-def as_inclusive(components: Components) -> Inclusive:
-    """Refuse to weight points one by one where the sets, or how often they hold a point, are not known."""
-    if not (isinstance(components.space, Subsets) and isinstance(components, Inclusive)):
+def as_sampler(
+    source: Any,  # noqa: ANN401
+    *,
+    learner: Learner[Any] | None = None,
+    gamma: float | None = None,
+    allocate: Allocation | None = None,
+    rng: int | np.random.Generator | None = None,
+) -> "Sampler":
+    """Return a sampler as it is, or build one from labels or a family."""
+    if not isinstance(source, Sampler):
+        return Sampler(source, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
+    if any(part is not None for part in (learner, gamma, allocate, rng)):
         raise TypeError(
-            f"Horvitz-Thompson weights need sets, and how often they hold a point; {components!r} over "
-            f"{components.space} has no inclusion probabilities. Use varmix.KDpp, or reweight by varmix.reweight.exact."
+            "A Sampler has its learner, gamma, allocate and rng already: pass these, or a sampler, not both."
         )
-    components.inclusion(np.zeros(1, dtype=np.int64))  # a stack asks every family
-    return components
+    return source
 
 
 class Sampler:
-    """Draws atoms from a mixture of components and adapts the mixture to feedback.
+    """Draw batches from a mixture of components and adapt the mixture to what they cost.
 
-    `draw` gives a receipt, `update` takes it back with one norm (of a loss or a gradient) per atom.  Feedback may
-    come late, in any order, or not at all.  Not thread-safe.
+    `draw` returns a receipt with indices and importance weights.  `update` takes the receipt back with one loss or
+    gradient norm per index.  Feedback may come late, in any order, or not at all.  Not thread-safe.
 
     Parameters
     ----------
-    components
-        A family whose last component is the anchor; see `with_uniform`, or use `varmix.vrm`, which adds it.
+    *sources
+        Labels, one per point (an array, a list or a tensor), or one or more families of components over the same
+        points. Labels mean `varmix.Groups(labels, replacement=False)`.  The uniform component is added where it is
+        missing.
     learner
-        How to adapt.
-    rng
-        Seed, generator to take a seed from, or None.
+        Learner that adapts the mixture.  Default: `Cautious()` for groups without replacement, which is plain shuffling
+        until the mixture pays; otherwise `BarrierNewton()`, which is always on.
+    gamma
+        Smallest share of the uniform component; no weight exceeds `1 / gamma`.  Default: 0.1, or the learner's own.
     allocate
-        How the slots of a batch are given to lanes.
+        How the slots of a batch are distributed over components.  Default: `stratified`; for groups without replacement
+        `Shuffled`, or `round_robin` with a learner that is not `Cautious`.
     reweight
-        How densities become weights.
+        How densities become weights.  Default: `exact`, which is unbiased.
+    rng
+        Seed, generator to take a seed from, or None.  Default: None, a new seed.
 
     Examples
     --------
-    >>> from varmix import BarrierNewton, Groups, with_uniform
-    >>> sampler = Sampler(with_uniform(Groups([0, 0, 0, 1])), BarrierNewton(), rng=0)
-    >>> draw = sampler.draw(8)
-    >>> sampler.update(draw, norms=np.ones(8))
-    >>> sampler.mixture.sum().round(12) == 1
-    np.True_
+    >>> labels = np.repeat(["common", "rare"], [900, 100])
+    >>> losses = np.where(labels == "rare", 3.0, 0.1)
+    >>> sampler = Sampler(labels, rng=0)
+    >>> for step in range(200):
+    ...     batch = sampler.draw(32)
+    ...     sampler.update(batch, losses[batch.indices])
+    >>> sampler.gain.low > 2, sampler.shares["rare"] > 0.5
+    (True, True)
     """
 
     def __init__(
         self,
-        components: Components,
-        learner: Learner[Any],
-        *,
-        rng: int | np.random.Generator | None = None,
-        allocate: Allocation = stratified,
+        *sources: Source,
+        learner: Learner[Any] | None = None,
+        gamma: float | None = None,
+        allocate: Allocation | None = None,
         reweight: Reweight = exact,
+        rng: int | np.random.Generator | None = None,
     ) -> None:
-        check_parts(components, learner, allocate)
+        components, learner, allocate = resolve(sources, learner, gamma, allocate)
         self._components = components
         self._learner = learner
         self._allocate = allocate
         self.reweight = reweight
         self._uniforms = Uniforms(rng)
         self._learned = learner.init(components.k)
-        check_anchor(components, learner)
         self._allocation = allocate.init(len(components.lanes(self._learned.mixture)))
         # By name: asking whether a family keeps to a protocol takes longer than to draw from it.
         shortcut: Shortcut | None = components if hasattr(components, "draw_stratified") else None  # type: ignore[assignment]
         self._shortcut = shortcut.draw_stratified if shortcut is not None and allocate is stratified else None
         self._disjoint: Disjoint | None = components if hasattr(components, "draw_atoms") else None  # type: ignore[assignment]
         self._ledger = Ledger()
+        self._meter = GainMeter(reshuffled=self.reshuffled, cautious=isinstance(learner, Cautious))
 
     @property
     def components(self) -> Components:
@@ -154,9 +249,9 @@ class Sampler:
 
     @reweight.setter
     def reweight(self, reweight: Reweight) -> None:
-        check_part("reweight", reweight, "__call__", "a reweighting such as varmix.reweight.exact")
+        _check_part("reweight", reweight, "__call__", "a reweighting such as varmix.reweight.exact")
         by_point = isinstance(reweight, HorvitzThompson)
-        self._point_density = as_inclusive(self._components).point_density if by_point else None
+        self._point_density = _as_inclusive(self._components).point_density if by_point else None
         self._reweight = reweight
         self._exact = isinstance(reweight, Exact)
 
@@ -166,15 +261,41 @@ class Sampler:
         return np.array(self._learned.mixture)
 
     @property
-    def learnt(self) -> FloatArray:
-        """A copy of the mixture that the learner steps from: `mixture`, unless it plays another than it has learnt."""
-        inner: Any = getattr(self._learned, "learnt", None)
+    def learned_mixture(self) -> FloatArray:
+        """A copy of the mixture that was learned: `mixture`, unless the learner plays another one meanwhile."""
+        inner: Any = getattr(self._learned, "learned", None)
         return np.array(inner.mixture if hasattr(inner, "mixture") else self._learned.mixture)
 
     @property
-    def learnt_gain(self) -> float | None:
-        """What the mixture that was learnt would gain over uniform draws, where the learner watches it: `Cautious`."""
-        return self._learner.gain(self._learned) if isinstance(self._learner, Cautious) else None
+    def learned_gain(self) -> float:
+        """How much the learned mixture would gain over uniform draws, also while the learner plays another one."""
+        if isinstance(self._learner, Cautious):
+            return self._learner.gain(self._learned)
+        return self._meter.gain.value
+
+    @property
+    def meter(self) -> GainMeter:
+        """The meter of all feedback so far: gain, noise, and a verdict in words."""
+        return self._meter
+
+    @property
+    def gain(self) -> Interval:
+        """How many times smaller the second moment was than under uniform sampling, with a 95 % interval.
+
+        It is that of the mixtures that were played; `1 [?]` before there is feedback.
+        """
+        return self._meter.gain
+
+    @property
+    def shares(self) -> dict[Hashable, float]:
+        """The share of the draws that each named component serves: labels of groups, for example."""
+        shares = self._components.lanes(self._learned.mixture)
+        return dict(zip(self._components.names, shares.tolist(), strict=True))
+
+    @property
+    def reshuffled(self) -> bool:
+        """Whether draws are reshuffled: from groups without replacement, by an allocation that keeps their epochs."""
+        return self._components.reshuffles and bool(getattr(self._allocate, "keeps_epochs", False))
 
     def draw(self, m: int, batches: int = 1) -> Draw:
         """Draw `m` atoms, or several batches of `m`, and give the receipt.
@@ -242,15 +363,15 @@ class Sampler:
             f"({m}, {self._components.k}). Run varmix.testing.COMPONENT_CHECKS over it."
         )
 
-    def census(self) -> Draw:
-        """Give a receipt for every atom once, for feedback with full information.
+    def draw_all(self) -> Draw:
+        """Return a receipt for every atom once, for feedback with full information.
 
-        The weighted mean over a census is the mean under the target, exactly; reweighting does not apply.
+        The weighted mean over it is the mean under the target, exactly; reweighting does not apply.
         """
         space = self._components.space
         if not isinstance(space, Points):
             raise TypeError(
-                f"A census needs atoms that can be listed, and {space} has e^{space.log_count:.0f} of them. Use draw."
+                f"draw_all needs atoms that can be listed, and {space} has e^{space.log_count:.0f} of them. Use draw."
             )
         if space.n == 0:
             raise ValueError(f"There is nothing to list yet: {self._components!r} is empty. Insert something first.")
@@ -262,14 +383,27 @@ class Sampler:
         ratios = self._components.ratios(atoms)
         return seal(atoms, weights, ratios, 1.0 / weights, self._ledger.issue(), self._ledger.sampler_id)
 
-    def update(self, draw: Draw, norms: ArrayLike) -> None:
-        """Learn from the norms (of losses or gradients, never squared) of the atoms of `draw`, in its order.
+    def update(self, draw: Draw, norms: ArrayLike, *, gradient: ArrayLike | None = None) -> None:
+        """Learn from the losses or gradient norms of a batch.
 
-        Feedback that is refused leaves everything as it was.
+        Parameters
+        ----------
+        draw
+            The receipt that `draw` returned.
+        norms
+            (m,) non-negative numbers, never squared, in the order of `draw.indices`.
+        gradient
+            The weighted mean gradient of the batch, for the meter's noise check.  Default: None.
+
+        Raises
+        ------
+        ValueError
+            If norms are negative or not finite, or the receipt is used or another sampler's.  Nothing has changed then.
         """
         self.check(draw)
         evidence = Evidence.from_draw(draw, norms)
-        self.learn(draw, evidence, evidence.norms)
+        mean = None if gradient is None else self._meter.check_gradient(gradient)
+        self.learn(draw, evidence, evidence.norms, None, mean)
 
     def check(self, draw: Draw) -> None:
         """Raise `ValueError` if another sampler issued the receipt or it was already used."""
@@ -277,20 +411,43 @@ class Sampler:
             raise TypeError(f"update takes the receipt of a draw, then its norms; got {type(draw).__name__} first.")
         self._ledger.check(draw.serial, draw.sampler_id)
 
-    def learn(self, draw: Draw, evidence: Evidence, norms: FloatArray | None = None) -> None:
-        """Learn from evidence that was put together elsewhere, for a receipt that was checked: it is then used.
+    def learn(
+        self,
+        draw: Draw,
+        evidence: Evidence,
+        norms: FloatArray | None = None,
+        moments: Moments | None = None,
+        gradient: FloatArray | None = None,
+    ) -> None:
+        """Learn from evidence that was put together elsewhere, for a receipt that was checked, and use it up.
 
-        For feedback that is spread over many processes; `update` does this with what a draw and its norms say.  The
-        components see the norms, where there are any.
+        For feedback that is spread over many processes; `update` does this with what a draw and its norms say.
+
+        Parameters
+        ----------
+        draw
+            The receipt.
+        evidence
+            What feedback says about the cost of mixtures.
+        norms
+            Norms that the components see.  Default: None, they see nothing.
+        moments
+            Moments of the whole batch for the meter.  Default: None, those of the evidence.
+        gradient
+            The mean gradient, as `GainMeter.check_gradient` returns it.  Default: None.
         """
         learned = self._learner.step(self._learned, evidence)
         if norms is not None:
             self._components.observe(draw, norms)
         self._learned = learned
         self._ledger.use(draw.serial)
+        if moments is None:
+            self._meter.add(evidence, gradient)
+        else:
+            self._meter.add_moments(moments, gradient)
 
     def end_epoch(self) -> None:
-        """Tell the components that a pass over the data is over."""
+        """Tell the components that an epoch is over."""
         self._components.end_epoch()
 
     def state_dict(self) -> State:
@@ -303,6 +460,7 @@ class Sampler:
             "allocation": self._allocation.copy(),
             "learner": save_state(self._learned),
             "components": self.components.state_dict(),
+            "meter": self._meter.state_dict(),
         }
 
     def load_state_dict(self, state: State) -> None:
@@ -326,8 +484,11 @@ class Sampler:
             allocation = restored(state["allocation"], self._allocation, "allocation")
             if hasattr(self._allocate, "check_state"):
                 self._allocate.check_state(allocation)
+            meter = GainMeter(reshuffled=self.reshuffled, cautious=isinstance(self._learner, Cautious))
+            meter.load_state_dict(state["meter"])
             self.components.load_state_dict(state["components"])  # the last that can fail, and all or nothing itself
         self._uniforms, self._ledger, self._learned, self._allocation = uniforms, ledger, learned, allocation
+        self._meter = meter
 
     def _check_settings(self, saved: object) -> None:
         settings = self._settings()
@@ -342,7 +503,36 @@ class Sampler:
 
     def _settings(self) -> dict[str, State]:
         parts = {"learner": self.learner, "allocate": self.allocate, "reweight": self.reweight}
-        return {name: described(part) for name, part in parts.items()}
+        return {name: _describe(part) for name, part in parts.items()}
 
     def __repr__(self) -> str:
-        return f"Sampler({self.components!r}, {self.learner!r}, allocate={self.allocate!r})"
+        return f"Sampler({self.components!r}, learner={self.learner!r}, allocate={self.allocate!r})"
+
+
+def _describe(part: object) -> State:
+    """Return the class of a part and, for a dataclass, its settings, as a checkpoint holds them."""
+    settings = {}
+    if is_dataclass(part):
+        settings = {field.name: _plain(getattr(part, field.name)) for field in fields(part)}
+    return {"class": type(part).__name__, **settings}
+
+
+def _plain(value: object) -> object:
+    if hasattr(value, "step") and not isinstance(value, type):  # a learner inside another
+        return _describe(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return [_plain(entry) for entry in value] if isinstance(value, (tuple, list)) else value
+
+
+def _as_inclusive(components: Components) -> Inclusive:
+    """Refuse to weight points one by one where the sets, or how often they hold a point, are not known."""
+    if not (isinstance(components.space, Subsets) and isinstance(components, Inclusive)):
+        raise TypeError(
+            f"Horvitz-Thompson weights need sets, and how often they hold a point; {components!r} over "
+            f"{components.space} has no inclusion probabilities. Use varmix.KDpp, or reweight by varmix.reweight.exact."
+        )
+    components.inclusion(np.zeros(1, dtype=np.int64))  # a stack asks every family
+    return components

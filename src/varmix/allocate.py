@@ -1,15 +1,15 @@
 """Allocation: which lane serves which slot of a batch.
 
-Shares are lane probabilities pi.  `independent`, `stratified`, `systematic` and `shared` serve every lane m * pi slots
-in expectation, so estimates stay unbiased.  `carried` has no randomness: its counts stay close to the sum of the
-shares over time, which is what reshuffled groups need.  `Shuffled` has that over a pass, and chance within it.
+Shares are lane probabilities pi.  `independent`, `stratified`, `systematic` and `one_component` serve every lane m * pi
+slots in expectation, so estimates stay unbiased.  `round_robin` has no randomness: its counts stay close to the sum of
+the shares over time, which is what reshuffled groups need.  `Shuffled` has that over a pass, and chance within it.
 
 Under `stratified` and `systematic` the slots of a batch are ordered by lane and only the batch as a whole follows the
 mixture: take means over whole batches.
 """
 
 from dataclasses import dataclass
-from typing import Protocol, final, runtime_checkable
+from typing import ClassVar, Protocol, final, runtime_checkable
 
 import numpy as np
 
@@ -23,7 +23,8 @@ class Allocation(Protocol):
     """How slots are given to lanes.  The state is one array, kept and saved by the sampler.
 
     An allocation whose state is not empty may have `check_state(state)`, which raises `ValueError` if a saved state
-    cannot be one of its own.
+    cannot be one of its own.  One that serves every lane its due over an epoch, so that groups without replacement are
+    visited as by shuffling, says so with `keeps_epochs = True`.
     """
 
     def init(self, lanes: int) -> FloatArray:
@@ -144,7 +145,7 @@ class Systematic(_Stateless):
 
 
 @final
-class Shared(_Stateless):
+class OneComponent(_Stateless):
     """One lane for the whole batch, as in the authors' published code: far more variance, for comparison only."""
 
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
@@ -161,8 +162,10 @@ class Shared(_Stateless):
 
 
 @final
-class Carried:
+class RoundRobin:
     """Deficit round robin across batches.  With fixed shares no lane is ever served a whole slot more than its due."""
+
+    keeps_epochs: ClassVar[bool] = True
 
     def init(self, lanes: int) -> FloatArray:
         """Give every lane a credit of zero."""
@@ -176,7 +179,7 @@ class Carried:
         """Serve the largest credit, slot by slot."""
         lanes = np.empty(m, np.int64)
         credit = state.copy()
-        kernels.carried(shares, credit, lanes)
+        kernels.round_robin(shares, credit, lanes)
         return lanes, credit
 
     def assign_batches(
@@ -186,7 +189,7 @@ class Carried:
         return self.assign(state, shares, m * batches, uniforms)
 
     def __repr__(self) -> str:
-        return "carried"
+        return "round_robin"
 
 
 @final
@@ -195,9 +198,9 @@ class Shuffled:
     """Lanes in the order of a shuffled pass: with shares like the groups' sizes, plain reshuffling in law.
 
     A lane is drawn by chance, in proportion to what it is owed until the end of a pass of `period` slots, as cards are
-    dealt from a deck.  So counts over a pass are those of `carried`, up to rounding, but a batch has as many points of
-    a group as chance gives it.  With fixed shares every slot follows them on its own where lanes are owed whole slots a
-    pass; one that is owed a part of a slot gets a whole one late in some passes, and none in others.
+    dealt from a deck.  So counts over a pass are those of `round_robin`, up to rounding, but a batch has as many points
+    of a group as chance gives it.  With fixed shares every slot follows them on its own where lanes are owed whole
+    slots a pass; one that is owed a part of a slot gets a whole one late in some passes, and none in others.
 
     Parameters
     ----------
@@ -211,6 +214,8 @@ class Shuffled:
     >>> np.bincount(lanes).tolist(), state.tolist()
     ([3, 3], [0.0, 0.0, 0.0])
     """
+
+    keeps_epochs: ClassVar[bool] = True
 
     period: int
 
@@ -244,5 +249,5 @@ class Shuffled:
 independent = Independent()
 stratified = Stratified()
 systematic = Systematic()
-shared = Shared()
-carried = Carried()
+one_component = OneComponent()
+round_robin = RoundRobin()

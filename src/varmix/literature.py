@@ -47,7 +47,7 @@ def vrb(
     True
     """
     theta = as_fraction(theta, "theta")
-    return Sampler(with_uniform(Cumulative(n, gamma=gamma)), Fixed([1.0 - theta, theta]), rng=rng)
+    return Sampler(with_uniform(Cumulative(n, gamma=gamma)), learner=Fixed([1.0 - theta, theta]), rng=rng)
 
 
 def vrb_theory(n: int, rounds: int, L: float = 1.0) -> dict[str, float]:
@@ -88,11 +88,11 @@ def bandit(
     >>> sampler = bandit(10, rng=0)
     >>> draw = sampler.draw(3)
     >>> sampler.update(draw, np.ones(3))
-    >>> sampler.census().weights.tolist() == [1.0] * 10
+    >>> sampler.draw_all().weights.tolist() == [1.0] * 10
     True
     """
     family = Exponential(n, eta=eta, rounds=rounds, step=step)
-    return Sampler(with_uniform(family), Fixed([1.0 - eta, eta]), rng=rng)
+    return Sampler(with_uniform(family), learner=Fixed([1.0 - eta, eta]), rng=rng)
 
 
 def mirror_descent(
@@ -111,10 +111,10 @@ def mirror_descent(
     --------
     >>> sampler = mirror_descent(10, rng=0)
     >>> sampler.update(sampler.draw(2), [1.0, 3.0])
-    >>> bool(sampler.census().ratios.min() >= 0.2)
+    >>> bool(sampler.draw_all().ratios.min() >= 0.2)
     True
     """
-    return Sampler(MirrorDescent(n, floor=floor, rounds=rounds, step=step), Fixed(), rng=rng)
+    return Sampler(MirrorDescent(n, floor=floor, rounds=rounds, step=step), learner=Fixed(), rng=rng)
 
 
 def batch_selection(
@@ -127,12 +127,12 @@ def batch_selection(
     Examples
     --------
     >>> sampler = batch_selection(4, pressure=16.0, rng=0)
-    >>> sampler.update(sampler.census(), [0.0, 3.0, 2.0, 1.0])
+    >>> sampler.update(sampler.draw_all(), [0.0, 3.0, 2.0, 1.0])
     >>> draw = sampler.draw(1000)
     >>> int(np.bincount(draw.indices).argmax()), set(draw.weights.tolist()), sampler.reweight.unbiased
     (1, {1.0}, False)
     """
-    return Sampler(Ranks(n, pressure=pressure, period=period), Fixed(), rng=rng, reweight=unweighted)
+    return Sampler(Ranks(n, pressure=pressure, period=period), learner=Fixed(), rng=rng, reweight=unweighted)
 
 
 def stratified_sampling(
@@ -169,4 +169,4 @@ def stratified_sampling(
             f"{strata.labels[spread.argmin()].item()!r} is {spread.min():.3g}."
         )
     shares = sizes * (spread / spread.max())
-    return Sampler(strata, Fixed(shares / shares.sum()), rng=rng)
+    return Sampler(strata, learner=Fixed(shares / shares.sum()), rng=rng)

@@ -10,14 +10,14 @@ from varmix._core.draw import Draw
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError, loading, read_array, read_count, read_number, require
 from varmix._core.validation import FloatArray, State, as_count, as_floats
-from varmix._kernels.cost import moments, tally
-from varmix.learners._cautious import DOUBT, KEEP
+from varmix._kernels.cost import add_moments, measure, moments
+from varmix.learners._cautious import OFF_BELOW, ON_ABOVE
 
 CONFIDENT = 1.959963984540054  # standard deviations on either side of a 95 % interval
 # Gains below which plain shuffling is the better choice, and from which it was never significantly better: measured for
-# reshuffled groups (carried ones, on convex problems), and for draws with replacement, which have to make up for what
-# shuffling gives for nothing.
-RESHUFFLED, REPLACED = (DOUBT, KEEP), (DOUBT, 3.5)
+# reshuffled groups (served round robin, on convex problems), and for draws with replacement, which have to make up for
+# what shuffling gives for nothing.
+RESHUFFLED, REPLACED = (OFF_BELOW, ON_ABOVE), (OFF_BELOW, 3.5)
 QUIET = 0.1  # noise below which less of it hardly shows
 SHOWS = (
     "Less noise shows only where noise limits progress and the step is as long as noise allows: a longer step may be "
@@ -92,10 +92,10 @@ class GainMeter:
 
     Receipts are the unit of the confidence interval (delta method for a ratio of sums), and each counts by its number
     of draws: where receipts hold several batches, and more of them later in a run, the gain is still that of all draws.
-    Give it draws: a census has no sampling to measure.
+    Give it draws: `draw_all` has no sampling to measure.
 
-    The gain of the whole run has the time in it when nothing was known yet.  `lap` gives that of the stretch since it
-    was last called, which says what holds now and foretells better where a run will end.
+    The gain of the whole run has the time in it when nothing was known yet.  `gain_since_last_call` returns that of the
+    stretch since it was last called, which says what holds now and foretells better where a run will end.
 
     Parameters
     ----------
@@ -104,7 +104,8 @@ class GainMeter:
     reshuffled
         Whether the draws come from groups without replacement; the verdict asks more of draws with replacement.
     cautious
-        Whether the learner is `varmix.Cautious`, which needs no advice to leave a mixture alone that does not pay.
+        Whether the learner is `varmix.learners.Cautious`, which needs no advice to leave a mixture alone that does not
+        pay.
 
     Examples
     --------
@@ -121,47 +122,78 @@ class GainMeter:
 
     def __init__(self, window: int | None = None, *, reshuffled: bool = False, cautious: bool = False) -> None:
         self._window = None if window is None else as_count(window, "window", least=2)
-        self._decay = 1.0 if self._window is None else 1.0 - 1.0 / self._window
         self._doubt, self._keep = RESHUFFLED if reshuffled else REPLACED
         self._cautious = bool(cautious)
-        self.batches = 0
-        self.draws = 0
-        self.largest_weight = 0.0
-        self._unit = 0.0  # of second moments: the largest seen, so that their squares neither overflow nor vanish
-        # Of receipts with m draws, a = mean(r l^2) and b = mean(r^2 l^2), in these units.
-        self._tally = np.zeros(11)
-        self._sums = self._tally[:5]  # m, m r, m r^2, m a, m b
-        self._squares = self._tally[5:9]  # m^2, m^2 aa, m^2 ab, m^2 bb: how much the sums vary
-        self._lap = self._tally[9:]  # m a, m b since `lap` was called
-        self._pairs = np.zeros(5)  # of successive mean gradients: number, inner products, squares, a / m, 1 / m
+        self._numbers = np.zeros(21)
+        self._numbers[4] = 1.0 if self._window is None else 1.0 - 1.0 / self._window
+        # Views of the numbers, after the batches, draws, largest weight, unit and decay.  Of receipts with m draws,
+        # a = mean(r l^2) and b = mean(r^2 l^2), in units of the largest second moment seen.
+        self._sums = self._numbers[5:10]  # m, m r, m r^2, m a, m b
+        self._squares = self._numbers[10:14]  # m^2, m^2 aa, m^2 ab, m^2 bb: how much the sums vary
+        self._recent = self._numbers[14:16]  # m a, m b since `gain_since_last_call` was called
+        self._pairs = self._numbers[
+            16:21
+        ]  # of successive mean gradients: number, inner products, squares, a / m, 1 / m
         self._previous: FloatArray | None = None
 
+    @property
+    def batches(self) -> int:
+        """Number of receipts."""
+        return int(self._numbers[0])
+
+    @property
+    def draws(self) -> int:
+        """Number of draws of all receipts."""
+        return int(self._numbers[1])
+
+    @property
+    def largest_weight(self) -> float:
+        """The largest importance weight of any draw."""
+        return float(self._numbers[2])
+
+    @property
+    def _unit(self) -> float:
+        return float(self._numbers[3])
+
     def update(self, draw: Draw, norms: ArrayLike, *, gradient: ArrayLike | None = None) -> None:
-        """Take in a receipt; `gradient` is its weighted mean gradient, the mean of weight times gradient, if known."""
-        evidence = Evidence.from_draw(draw, norms)  # checks the norms
-        mean = self.checked(gradient)
-        self.take(Moments.of(evidence), mean)
+        """Add a receipt.
 
-    def take(self, seen: Moments, mean: FloatArray | None = None) -> None:
-        """Take in what a receipt has come to, and its mean gradient as `checked` gives it; this cannot fail."""
+        A sampler feeds its own meter: this is for meters of your own, of a part of a run for example.
+
+        Parameters
+        ----------
+        draw
+            The receipt.
+        norms
+            (m,) norms of losses or gradients, as for `Sampler.update`.
+        gradient
+            The weighted mean gradient of the batch, for the noise check. Default: None.
+        """
+        self.add(Evidence.from_draw(draw, norms), self.check_gradient(gradient))
+
+    def add(self, evidence: Evidence, gradient: FloatArray | None = None) -> None:
+        """Add the evidence of a receipt, and its mean gradient as `check_gradient` returns it; this cannot fail."""
+        measure(evidence.coefficients, evidence.density, self._numbers)
+        if gradient is not None or self._previous is not None:
+            self._add_gradient(gradient, float(evidence.coefficients.mean()), len(evidence.density))
+
+    def add_moments(self, seen: Moments, gradient: FloatArray | None = None) -> None:
+        """Add the moments of a receipt that several processes have summed up; this cannot fail."""
         m, uniform, mixture, weight, square, largest = seen
-        self._rescale(max(uniform, mixture))
-        self.batches += 1
-        self.draws += m
-        self.largest_weight = max(self.largest_weight, largest)
-        if self._decay < 1.0:
-            self._pairs *= self._decay
-        a, b = uniform / (self._unit or 1.0), mixture / (self._unit or 1.0)
-        tally(float(m), a, b, weight, square, self._decay, self._tally)
-        before = self._previous
-        if mean is not None and before is not None and mean.shape == before.shape and self._unit:
-            last, this = before / math.sqrt(self._unit), mean / math.sqrt(self._unit)
-            squares = float(last @ last + this @ this) / 2
-            self._pairs += 1.0, float(last @ this), squares, a / m, 1 / m
-        self._previous = mean
+        add_moments(float(m), uniform, mixture, weight, square, largest, self._numbers)
+        if gradient is not None or self._previous is not None:
+            self._add_gradient(gradient, seen.uniform, seen.draws)
 
-    def checked(self, gradient: ArrayLike | None) -> FloatArray | None:
-        """Give a mean gradient as a vector, after checking it; None stays None."""
+    def _add_gradient(self, gradient: FloatArray | None, uniform: float, m: int) -> None:
+        before = self._previous
+        if gradient is not None and before is not None and gradient.shape == before.shape and self._unit:
+            last, this = before / math.sqrt(self._unit), gradient / math.sqrt(self._unit)
+            squares = float(last @ last + this @ this) / 2
+            self._pairs += 1.0, float(last @ this), squares, uniform / self._unit / m, 1 / m
+        self._previous = gradient
+
+    def check_gradient(self, gradient: ArrayLike | None) -> FloatArray | None:
+        """Return a mean gradient as a vector, after checking it; None stays None."""
         if gradient is None:
             return None
         mean = as_floats(gradient, "gradient").ravel().copy()
@@ -170,15 +202,6 @@ class GainMeter:
         if not np.abs(mean).max(initial=0.0) <= 1e120:  # also when it is not a number
             raise ValueError("gradient must be finite, with entries below about 1e120. Skip batches that diverged.")
         return mean
-
-    def _rescale(self, size: float) -> None:
-        if size > self._unit:
-            factor = self._unit / size
-            self._sums[3:] *= factor
-            self._lap *= factor
-            self._squares[1:] *= factor**2
-            self._pairs *= [1.0, factor, factor, factor, 1.0]
-            self._unit = size
 
     @property
     def gain(self) -> Interval:
@@ -202,7 +225,7 @@ class GainMeter:
         --------
         >>> meter = GainMeter(window=20)
         >>> for _ in range(1000):
-        ...     meter.take(Moments(8, 1.0, 1.0, 1.0, 1.0, 1.0))
+        ...     meter.add_moments(Moments(8, 1.0, 1.0, 1.0, 1.0, 1.0))
         >>> meter.batches, round(meter.covered)
         (1000, 20)
         """
@@ -215,19 +238,19 @@ class GainMeter:
             else -self._window * math.expm1(batches * math.log1p(-1 / self._window))
         )
 
-    def lap(self) -> float:
-        """Give the gain of the receipts since this was last called, one if there were none; the window says nothing.
+    def gain_since_last_call(self) -> float:
+        """Return the gain of the receipts since the last call, 1.0 if there were none; it ignores the window.
 
         Examples
         --------
         >>> import varmix
         >>> sampler, meter = varmix.uniform(4, rng=0), GainMeter()
         >>> meter.update(draw := sampler.draw(8), draw.indices)
-        >>> meter.lap(), meter.lap()
+        >>> meter.gain_since_last_call(), meter.gain_since_last_call()
         (1.0, 1.0)
         """
-        a, b = self._lap.tolist()
-        self._lap[:] = 0.0
+        a, b = self._recent.tolist()
+        self._recent[:] = 0.0
         return a / b if b else 1.0
 
     @property
@@ -312,16 +335,22 @@ class GainMeter:
         is missing from the noise.
         """
         return {
-            **{name: getattr(self, name) for name in ("batches", "draws", "largest_weight")},
-            **{name: getattr(self, f"_{name}") for name in ("unit", "decay")},
-            **{name: getattr(self, f"_{name}").copy() for name in ("sums", "lap", "squares", "pairs")},
+            "batches": self.batches,
+            "draws": self.draws,
+            "largest_weight": self.largest_weight,
+            "unit": self._unit,
+            "decay": float(self._numbers[4]),
+            "sums": self._sums.copy(),
+            "recent": self._recent.copy(),
+            "squares": self._squares.copy(),
+            "pairs": self._pairs.copy(),
         }
 
     def load_state_dict(self, state: State) -> None:
         """Go on where a meter with the same window was saved; raise `CheckpointError` and stay as before otherwise."""
         require(state, set(self.state_dict()), "a GainMeter")
         with loading("a GainMeter"):
-            if read_number(state, "decay", most=1.0) != self._decay:
+            if read_number(state, "decay", most=1.0) != self._numbers[4]:
                 raise CheckpointError(
                     "The saved meter has another window: build the meter as it was when it was saved."
                 )
@@ -329,18 +358,18 @@ class GainMeter:
             largest, unit = read_number(state, "largest_weight", most=LARGEST_WEIGHT), read_number(state, "unit")
             sums = read_array(state, "sums", np.float64, (5,), least=0.0)
             squares = read_array(state, "squares", np.float64, (4,), least=0.0)
-            lap = read_array(state, "lap", np.float64, (2,), least=0.0)
+            recent = read_array(state, "recent", np.float64, (2,), least=0.0)
             pairs = read_array(state, "pairs", np.float64, (5,))
-            _check_counts(batches, draws, largest, unit, (sums, squares, lap, pairs))
+            _check_counts(batches, draws, largest, unit, (sums, squares, recent, pairs))
             if batches:
-                self._check_sums(batches, draws, largest, sums, squares, lap)
+                self._check_sums(batches, draws, largest, sums, squares, recent)
                 _check_pairs(batches, pairs)
-        self.batches, self.draws, self.largest_weight, self._unit = batches, draws, largest, unit
-        self._sums[:], self._lap[:], self._squares[:], self._pairs[:] = sums, lap, squares, pairs
+        self._numbers[:4] = batches, draws, largest, unit
+        self._sums[:], self._recent[:], self._squares[:], self._pairs[:] = sums, recent, squares, pairs
         self._previous = None
 
     def _check_sums(
-        self, batches: int, draws: int, largest: float, sums: FloatArray, squares: FloatArray, lap: FloatArray
+        self, batches: int, draws: int, largest: float, sums: FloatArray, squares: FloatArray, recent: FloatArray
     ) -> None:
         """Check what holds of sums over receipts, whatever these were: second moments are at most one unit."""
         m, r, rr, a, b = sums.tolist()
@@ -357,7 +386,10 @@ class GainMeter:
         own = ((m, mm), (a, aa), (b, bb))
         _demand(all(_below(x * x, batches * square) for x, square in own), "squares that are too small for their sums")
         _demand(_below(ab * ab, aa * bb), "squares that contradict each other")
-        _demand(_below(lap.max(), draws) and _below(lap[1], largest * lap[0]), "a lap that is longer than the run")
+        _demand(
+            _below(recent.max(), draws) and _below(recent[1], largest * recent[0]),
+            "recent sums that are longer than the run",
+        )
 
     def __repr__(self) -> str:
         window = "" if self._window is None else f", window={self._window}, covered={self.covered:.3g}"
@@ -366,13 +398,13 @@ class GainMeter:
 
 def _check_counts(batches: int, draws: int, largest: float, unit: float, arrays: tuple[FloatArray, ...]) -> None:
     """Check that nothing was measured before the first receipt, and no loss before there was a unit for it."""
-    sums, squares, lap, pairs = arrays
+    sums, squares, recent, pairs = arrays
     if batches:
         _demand(draws >= batches and largest > 0.0, "receipts without draws")
     else:
         _demand(draws == largest == unit == 0 and not any(array.any() for array in arrays), "sums without receipts")
     if unit == 0.0:
-        _demand(not any((*sums[3:], *squares[1:], *lap, *pairs)), "second moments without a unit")
+        _demand(not any((*sums[3:], *squares[1:], *recent, *pairs)), "second moments without a unit")
 
 
 def _check_pairs(batches: int, pairs: FloatArray) -> None:

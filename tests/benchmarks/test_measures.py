@@ -55,7 +55,7 @@ def test_the_core_is_measured_beside_a_peer(console):
     assert results["speed"]["RandomSampler, one index, ns"] > 0
     assert set(results["speed"]["WeightedRandomSampler, 100"]) == {"us", "per index over RandomSampler"}
     assert "Groups, reshuffled, m = 1000" in results["speed"]
-    assert results["million rounds"]["least anchor"] >= 0.1 - 1e-12
+    assert results["million rounds"]["least uniform share"] >= 0.1 - 1e-12
     assert all(isfinite(value) for value in numbers(results))
     assert json.loads(json.dumps(results, allow_nan=False)) == results
     assert "x RandomSampler  limit 1 x" in printed(console)
@@ -130,7 +130,7 @@ def test_the_estimators_are_measured_beside_a_peer(console):
     pytest.importorskip("sklearn")
     results = estimators.measure(console, ESTIMATORS)
     assert list(results) == ["adult, hinge", "adult, log_loss"]
-    assert list(results["adult, hinge"]) == ["SGDClassifier", "shuffle", "mixture", "cross refresh"]
+    assert list(results["adult, hinge"]) == ["SGDClassifier", "shuffle", "mixture", "resplit by norms"]
     assert results["adult, hinge"]["SGDClassifier"]["over SGDClassifier"] == 1.0
     assert all(isfinite(value) for row in results.values() for value in numbers(row))
     assert "limit 1.5 x" in printed(console)
@@ -208,8 +208,8 @@ def test_the_bias_is_measured_the_same_each_time(console):
     scale = bias.Scale(seeds=2, batches=(1, 10), draws=20, passes=1)
     results = bias.measure(console, scale)
     keys = ["m = 1", "m = 10", "pass", "pass, standard error"]
-    assert list(results) == [f"{name}, {key}" for name in ("carried", "shuffled") for key in keys]
-    assert abs(results["carried, pass"]) < 0.01 < results["carried, m = 1"]
+    assert list(results) == [f"{name}, {key}" for name in ("round_robin", "shuffled") for key in keys]
+    assert abs(results["round_robin, pass"]) < 0.01 < results["round_robin, m = 1"]
     assert bias.measure(console, scale) == results
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from families import FAMILIES, RESHUFFLED
-from varmix import KDpp, Subsets, testing
+from varmix import KDpp, testing
+from varmix.components import Subsets
 from varmix.testing import COMPONENT_CHECKS, check_draws_follow_the_mixture
 
 
@@ -36,20 +37,20 @@ class Broken:
 
 
 def _tilted(lanes, uniforms):
-    family = FAMILIES["dense, anchored"]()
+    family = FAMILIES["dense, uniform"]()
     atoms, _ = family.draw(lanes, uniforms)
     atoms = np.where(uniforms.take(len(atoms)) < 0.05, 0, atoms)
     return atoms, family.ratios(atoms)
 
 
 def _into_one_buffer(lanes, uniforms):
-    BUFFER[: len(lanes)] = FAMILIES["dense, anchored"]().draw(lanes, uniforms)[0]
+    BUFFER[: len(lanes)] = FAMILIES["dense, uniform"]().draw(lanes, uniforms)[0]
     atoms = BUFFER[: len(lanes)]
-    return atoms, FAMILIES["dense, anchored"]().ratios(atoms)
+    return atoms, FAMILIES["dense, uniform"]().ratios(atoms)
 
 
 def _twice_as_often(points):
-    return 2 * FAMILIES["k-dpp, anchored"]().inclusion(points)
+    return 2 * FAMILIES["k-dpp, uniform"]().inclusion(points)
 
 
 BUFFER = np.empty(100, dtype=np.int64)
@@ -68,20 +69,20 @@ BREAKS = {
 
 @pytest.mark.parametrize("check", COMPONENT_CHECKS, ids=lambda check: check.__name__)
 def test_every_check_can_fail(check):
-    name = "k-dpp, anchored" if "inclusion" in check.__name__ else "dense, anchored"
+    name = "k-dpp, uniform" if "inclusion" in check.__name__ else "dense, uniform"
     with pytest.raises(AssertionError):
         check(lambda: Broken(FAMILIES[name](), **BREAKS[check.__name__]))
 
 
 def _tilted_sets(lanes, uniforms):
-    atoms, rows = FAMILIES["k-dpp, anchored"]().draw(lanes, uniforms)
+    atoms, rows = FAMILIES["k-dpp, uniform"]().draw(lanes, uniforms)
     first = uniforms.take(len(atoms)) < 0.05
     atoms[first], rows[first] = atoms[0], rows[0]
     return atoms, rows
 
 
 def _as_drawn(change):
-    family = FAMILIES["k-dpp, anchored"]()
+    family = FAMILIES["k-dpp, uniform"]()
 
     def draw(lanes, uniforms):
         atoms, rows = family.draw(lanes, uniforms)
@@ -103,7 +104,7 @@ def _as_drawn(change):
 )
 def test_checks_notice_wrong_sets(check, breaks):
     with pytest.raises(AssertionError):
-        getattr(testing, check)(lambda: Broken(FAMILIES["k-dpp, anchored"](), **breaks))
+        getattr(testing, check)(lambda: Broken(FAMILIES["k-dpp, uniform"](), **breaks))
 
 
 def test_too_many_sets_are_not_listed():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from families import LEARNERS
-from varmix import BarrierNewton, Fixed
+from varmix.learners import BarrierNewton, Fixed
 from varmix.learners._base import MixtureState
 from varmix.testing import LEARNER_CHECKS, check_rows_are_declared
 
@@ -75,10 +75,10 @@ class _PlaysHalf(BarrierNewton):
 class _SaysSo(_PlaysHalf):
     class State(NamedTuple):
         mixture: Any
-        learnt: Any
+        learned: Any
 
     def step(self, state, evidence):
-        return self._played(BarrierNewton.step(self, state.learnt, evidence))
+        return self._played(BarrierNewton.step(self, state.learned, evidence))
 
 
 def test_who_plays_another_mixture_must_say_which_was_learnt():
@@ -89,7 +89,7 @@ def test_who_plays_another_mixture_must_say_which_was_learnt():
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_all_zero_batches_are_legal_and_leave_a_mixture(name):
-    from varmix import Evidence
+    from varmix.learners import Evidence
 
     learner = LEARNERS[name]()
     state = learner.init(4)

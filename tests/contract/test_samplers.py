@@ -9,8 +9,9 @@ import pytest
 import varmix
 from families import FAMILIES, LEARNERS, RESHUFFLED
 from helpers import nameless
-from varmix import BarrierNewton, Fixed, Sampler
-from varmix.allocate import Shuffled, carried, independent, shared, stratified, systematic
+from varmix import Sampler
+from varmix.allocate import Shuffled, independent, one_component, round_robin, stratified, systematic
+from varmix.learners import BarrierNewton, Fixed
 from varmix.testing import all_atoms, same
 
 ALL = FAMILIES | RESHUFFLED
@@ -24,7 +25,7 @@ def _sampler(make, rng):
     family = make()
     atoms = all_atoms(family.space)
     anchored = np.all(family.ratios(atoms[atoms.reshape(len(atoms), -1)[:, 0] > 0])[:, -1] == 1)
-    return Sampler(family, BarrierNewton() if anchored else Fixed(), rng=rng)
+    return Sampler(family, learner=BarrierNewton() if anchored else Fixed(), rng=rng)
 
 
 def _run(sampler, rounds, m=6):
@@ -57,20 +58,25 @@ def test_saved_and_loaded_samplers_go_on_bit_for_bit_for_every_family(name, tmp_
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_saved_and_loaded_samplers_go_on_bit_for_bit_for_every_learner(name, tmp_path):
-    family = FAMILIES["groups, anchored"]
-    _same_after_loading(lambda: Sampler(family(), LEARNERS[name](), rng=3), tmp_path / "sampler.varmix")
+    family = FAMILIES["groups, uniform"]
+    _same_after_loading(lambda: Sampler(family(), learner=LEARNERS[name](), rng=3), tmp_path / "sampler.varmix")
 
 
-@pytest.mark.parametrize("allocate", [independent, stratified, systematic, shared, carried, Shuffled(7)], ids=repr)
-@pytest.mark.parametrize("name", ["reshuffled", "reshuffled, cross"])
+@pytest.mark.parametrize(
+    "allocate", [independent, stratified, systematic, one_component, round_robin, Shuffled(7)], ids=repr
+)
+@pytest.mark.parametrize("name", ["reshuffled", "reshuffled, resplit"])
 def test_saved_and_loaded_samplers_go_on_bit_for_bit_for_every_allocation(name, allocate, tmp_path):
     make = RESHUFFLED[name]
-    _same_after_loading(lambda: Sampler(make(), BarrierNewton(), rng=3, allocate=allocate), tmp_path / "sampler.varmix")
+    _same_after_loading(
+        lambda: Sampler(make(), learner=BarrierNewton(), rng=3, allocate=allocate), tmp_path / "sampler.varmix"
+    )
 
 
 def test_the_state_of_another_period_is_refused():
     one, other = (
-        Sampler(RESHUFFLED["reshuffled"](), BarrierNewton(), rng=3, allocate=Shuffled(period)) for period in (7, 8)
+        Sampler(RESHUFFLED["reshuffled"](), learner=BarrierNewton(), rng=3, allocate=Shuffled(period))
+        for period in (7, 8)
     )
     before = str(other.state_dict())
     with pytest.raises(ValueError, match=r"had allocate = .*'period': 7.*, this one has .*'period': 8"):
@@ -83,7 +89,7 @@ def _everything():
     for name in ALL:
         yield name, _sampler(ALL[name], rng=11)
     for name in LEARNERS:
-        yield f"learner {name}", Sampler(FAMILIES["groups, anchored"](), LEARNERS[name](), rng=11)
+        yield f"learner {name}", Sampler(FAMILIES["groups, uniform"](), learner=LEARNERS[name](), rng=11)
 
 
 def test_another_process_goes_on_bit_for_bit_with_every_family_and_learner(tmp_path):

@@ -82,8 +82,8 @@ def test_passes_over_all_points_agree_with_plain_numpy():
 @pytest.mark.parametrize(("weight", "most"), [(None, 1.15), (WEIGHTS, 1.5)])
 def test_cells_draw_by_the_norms_that_the_seeding_expects(weight, most):
     sampler = cells(SEEDING, sample_weight=weight, rng=0)
-    census = sampler.census()
-    density = census.ratios @ sampler.mixture
+    draw_all = sampler.draw_all()
+    density = draw_all.ratios @ sampler.mixture
     norms = SEEDING.distances * (1.0 if weight is None else weight)
     least = norms.mean() ** 2  # of any law
     assert least <= (norms**2 / density).mean() < most * least < (norms**2).mean()
@@ -93,12 +93,12 @@ def test_cells_draw_by_the_norms_that_the_seeding_expects(weight, most):
 def test_an_outlier_that_is_a_seed_is_drawn_though_it_has_no_distance():
     data = np.vstack([X, [[500.0, 0, 0, 0]]])
     sampler = cells(plus_plus(data, K, rng=0), rng=0)
-    assert sampler.census().ratios[-1] @ sampler.mixture > 0.5
+    assert sampler.draw_all().ratios[-1] @ sampler.mixture > 0.5
 
 
 def test_cells_take_what_a_mixture_takes():
     assert cells(SEEDING, gamma=0.3).mixture[-1] == pytest.approx(0.3)
-    learner = varmix.BarrierNewton(gamma=0.2)
+    learner = varmix.learners.BarrierNewton(gamma=0.2)
     sampler = cells(SEEDING, learner=learner, allocate=varmix.allocate.systematic)
     assert sampler.learner is learner
     assert sampler.allocate is varmix.allocate.systematic
@@ -113,14 +113,14 @@ def samplers():
         "weighted cells": cells(SEEDING, sample_weight=WEIGHTS, rng=0),
         "uniform": varmix.uniform(N, rng=0),
         "shuffle": varmix.uniform(N, replacement=False, rng=0),
-        "vrb": varmix.vrb(N, rng=0),
+        "vrb": varmix.literature.vrb(N, rng=0),
         "distances": varmix.vrm(varmix.Distances(X, X[:10]), rng=0),
     }
 
 
 def expected_sums(sampler, weight, unit=False):
     """Give the expected counts and sums of w (x - c) of a step with one draw: all points, no chance."""
-    density = sampler.census().ratios @ sampler.mixture
+    density = sampler.draw_all().ratios @ sampler.mixture
     counts, sums = np.zeros(K), np.zeros((K, 4))
     for i in range(0, N, 5):
         step = Descent(X, SEEDING.centers, batch=1, sample_weight=weight)

@@ -239,7 +239,7 @@ def test_families_of_ones_own_are_copied():
 
 def test_mixtures_take_gamma_or_a_learner():
     assert model(gamma=0.4, max_steps=5).fit(X).mixture_[-1] == pytest.approx(0.4)
-    fitted = model(components="distances", learner=varmix.Fixed(np.full(11, 1 / 11)), max_steps=5).fit(X)
+    fitted = model(components="distances", learner=varmix.learners.Fixed(np.full(11, 1 / 11)), max_steps=5).fit(X)
     np.testing.assert_allclose(fitted.mixture_, 1 / 11)
 
 
@@ -276,8 +276,8 @@ def test_it_works_in_pipelines_and_searches():
         ({"components": varmix.Groups}, TypeError, "components must be a name or a family"),
         ({"components": LABELS}, TypeError, "components must be a name or a family"),
         ({"components": varmix.Groups(LABELS[1:])}, ValueError, "2000 points, but the sampler draws from Points"),
-        ({"components": varmix.Uniform(varmix.Subsets(2000, 2))}, ValueError, "sampler draws from Subsets"),
-        ({"gamma": 0.1, "learner": varmix.BarrierNewton()}, TypeError, "gamma or a learner, not both"),
+        ({"components": varmix.Uniform(varmix.components.Subsets(2000, 2))}, ValueError, "sampler draws from Subsets"),
+        ({"gamma": 0.1, "learner": varmix.learners.BarrierNewton()}, TypeError, "gamma or a learner, not both"),
         ({"components": "uniform", "gamma": 0.1}, ValueError, "components='uniform' is no mixture: gamma must be None"),
     ],
 )

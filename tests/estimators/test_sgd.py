@@ -72,7 +72,7 @@ def test_every_kind_of_components_draws(components, logistic):
 
 
 def test_groups_are_cut_again_after_every_epoch():
-    plain, cross = (classifier(refresh=refresh, fallback=False).fit(X, Y) for refresh in (None, "cross"))
+    plain, cross = (classifier(resplit=resplit, fallback=False).fit(X, Y) for resplit in (None, "norms"))
     assert len(cross.mixture_) == 3 * (len(plain.mixture_) - 1) + 1
     assert objective(cross) == pytest.approx(objective(plain), abs=1e-4)
 

@@ -20,8 +20,8 @@ def test_blobs_are_balanced_separated_and_labelled_by_side(place):
 @pytest.mark.parametrize("ahead", [1, None])
 def test_the_mixture_finds_the_middle_blobs(ahead):
     data = make_blobs(6000)
-    mixed = train(data, vrm(Groups(data.blob), rng=0), ahead=ahead)
-    plain = train(data, uniform(6000, rng=0), ahead=ahead)
+    mixed = train(data, vrm(Groups(data.blob), rng=0), batches_per_update=ahead)
+    plain = train(data, uniform(6000, rng=0), batches_per_update=ahead)
     assert mixed.mixtures[-1, list(MIDDLE)].sum() > (0.8 if ahead else 0.6)
     assert mixed.run.meter.gain.low > 1.5
     assert plain.run.meter.gain.value == 1
@@ -76,7 +76,7 @@ def test_every_arm_runs_and_repeats_itself():
 
 def test_reshuffling_is_the_same_whether_its_loop_runs_ahead_or_not():
     data = make_blobs(600)
-    one, ahead = (train(data, ARMS[SHUFFLE](data, 3), epochs=2, ahead=ahead) for ahead in (1, None))
+    one, ahead = (train(data, ARMS[SHUFFLE](data, 3), epochs=2, batches_per_update=ahead) for ahead in (1, None))
     np.testing.assert_array_equal(one.run.theta, ahead.run.theta)
     assert one.run.trace.losses == ahead.run.trace.losses
 

@@ -77,7 +77,9 @@ def test_a_step_that_is_too_long_is_a_run_that_diverged(small):
 def test_a_search_finds_the_best_step_on_its_own_seeds(small, monkeypatch, batch, seeds):
     seen = []
     descend = protocol._descend
-    monkeypatch.setattr(protocol, "_descend", lambda c, e, seed, looks: seen.append(seed) or descend(c, e, seed, looks))
+    monkeypatch.setattr(
+        protocol, "_descend", lambda c, e, seed, **options: seen.append(seed) or descend(c, e, seed, **options)
+    )
     found = run({"part": "tune", "task": "california_housing", "batch": batch, "arm": RESHUFFLING, "epochs": 2})
     assert set(seen) == set(seeds)
     assert not set(seeds) & set(TEST)

@@ -27,10 +27,11 @@ from lab.reproduce.experiment import Experiment
 from lab.reproduce.records import Record, Records
 from lab.reproduce.request import Request
 from lab.reproduce.work import Work
-from varmix import Dense, GainMeter, vrm
+from varmix import Dense, vrm
 from varmix import save as save_sampler
 from varmix.__main__ import main as inspect
 from varmix.components import Groups
+from varmix.meter import GainMeter
 from varmix.rl import ReplayBuffer
 
 COMMAND = [

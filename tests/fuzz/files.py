@@ -259,7 +259,7 @@ def inspect(path):
 
 def file_targets():
     """Yield files of a few samplers and of a replay buffer, loaded and inspected."""
-    chosen = {"reshuffled, cross", "replay, anchored", "sources, target", "stack, anchored"}
+    chosen = {"reshuffled, resplit", "replay, uniform", "sources, target", "stack, uniform"}
     targets = [target for target in family_targets() if target.name in chosen]
     targets += [target for target in buffer_targets() if target.name == "buffer of 3 steps, 1 environments"]
     for target in targets:

@@ -10,14 +10,15 @@ from families import LABELS, N, probabilities
 from fuzz.targets import Target, check_draw, check_meter, check_mixture, demand, norms_of, play_tickets
 from loading import NEARLY
 from streaming import Counting, Shuffled
-from varmix import BarrierNewton, Cautious, Dense, Groups
+from varmix import Dense, Groups
+from varmix.learners import BarrierNewton, Cautious
 from varmix.torch import AdaptiveLoader, Interleave, MixtureBatchSampler
 
 SIZE = 7
 COMPONENTS = {
     "labels": (lambda: LABELS, {"learner": BarrierNewton()}),
     "labels, cautious": (lambda: LABELS, {"learner": NEARLY}),
-    "cross": (lambda: Groups(LABELS, replacement=False, refresh="cross"), {"learner": BarrierNewton()}),
+    "resplit": (lambda: Groups(LABELS, replacement=False, resplit="norms"), {"learner": BarrierNewton()}),
     "dense": (lambda: Dense(probabilities()), {}),
 }
 
@@ -156,7 +157,7 @@ def _streams(ended, rng, stateful=False):
     sources = {"calm": [0.5 * i for i in range(60)], "loud": [2.0 + i for i in range(400)], "other": Shuffled(300)}
     if stateful:
         sources["own"] = Checked(500)
-    return Interleave(sources, SIZE, ended=ended, rng=rng, target={name: 1.0 + len(name) for name in sources})
+    return Interleave(sources, SIZE, on_exhausted=ended, rng=rng, target={name: 1.0 + len(name) for name in sources})
 
 
 def _prepare_interleave(interleave):
@@ -182,7 +183,7 @@ def stream_targets():
 def _cautious_streams(ended):
     sources = {"calm": [0.5] * 60, "loud": [2.0] * 400, "other": Shuffled(300)}
     learner = Cautious(BarrierNewton(gamma=0.3))
-    return Interleave(sources, SIZE, ended=ended, rng=0, learner=learner)
+    return Interleave(sources, SIZE, on_exhausted=ended, rng=0, learner=learner)
 
 
 def torchrl_targets():

@@ -10,27 +10,11 @@ import numpy as np
 
 import families
 from fuzz.mutations import Mutations
-from varmix import (
-    BarrierNewton,
-    Cautious,
-    Cumulative,
-    Dense,
-    Distances,
-    Fixed,
-    GainMeter,
-    Groups,
-    KDpp,
-    Replay,
-    Sampler,
-    Subsets,
-    Uniform,
-    literature,
-    uniform,
-    vrm,
-    with_uniform,
-)
-from varmix.allocate import Shuffled, carried, independent, shared, stratified, systematic
-from varmix.components import Exponential, MirrorDescent, Ranks, Sources
+from varmix import Dense, Distances, Groups, KDpp, Replay, Sampler, Uniform, literature, uniform, vrm
+from varmix.allocate import Shuffled, independent, one_component, round_robin, stratified, systematic
+from varmix.components import Cumulative, Exponential, MirrorDescent, Ranks, Sources, Subsets, with_uniform
+from varmix.learners import BarrierNewton, Cautious, Fixed
+from varmix.meter import GainMeter
 from varmix.rl import ReplayBuffer
 from varmix.rl._tickets import SlotSampler
 from varmix.testing import all_atoms
@@ -153,7 +137,7 @@ def over(family, rng, allocate=stratified):
     atoms = all_atoms(family.space)
     some = atoms[atoms.reshape(len(atoms), -1)[:, 0] > 0]
     learner = BarrierNewton() if np.all(family.ratios(some)[:, -1] == 1) else Fixed()
-    return Sampler(family, learner, rng=rng, allocate=allocate)
+    return Sampler(family, learner=learner, rng=rng, allocate=allocate)
 
 
 N, LABELS, TARGET = families.N, families.LABELS, families.TARGET
@@ -163,16 +147,16 @@ OTHER_LABELS = LABELS[::-1].copy()
 FOREIGN = {
     "uniform": lambda: Uniform(N + 1),
     "dense": lambda: Dense(families.probabilities(seed=9)),
-    "dense, anchored": lambda: with_uniform(Dense(families.probabilities(seed=9))),
+    "dense, uniform": lambda: with_uniform(Dense(families.probabilities(seed=9))),
     "dense, target": lambda: with_uniform(Dense(families.probabilities(seed=9, target=TARGET), target=TARGET)),
     "groups": lambda: Groups(OTHER_LABELS),
-    "groups, anchored": lambda: with_uniform(Groups(OTHER_LABELS)),
+    "groups, uniform": lambda: with_uniform(Groups(OTHER_LABELS)),
     "groups, smoothed": lambda: with_uniform(Groups(LABELS, smoothing=0.3)),
-    "groups, cross": lambda: with_uniform(Groups(OTHER_LABELS, refresh="cross")),
+    "groups, resplit": lambda: with_uniform(Groups(OTHER_LABELS, resplit="norms")),
     "distances": lambda: with_uniform(Distances(families.features(seed=5), families.features(seed=5)[:3])),
     "stack": lambda: families.Stack(Dense(families.probabilities()), Groups(OTHER_LABELS), Uniform(N)),
     "cumulative": lambda: families.taught(Cumulative(N + 3)),
-    "cumulative, anchored": lambda: with_uniform(families.taught(Cumulative(N, gamma=0.25))),
+    "cumulative, uniform": lambda: with_uniform(families.taught(Cumulative(N, gamma=0.25))),
     "exponential": lambda: families.taught(Exponential(N + 3)),
     "mirror descent": lambda: families.taught(MirrorDescent(N, step=0.03)),
     "ranks": lambda: families.taught(Ranks(N, period=11)),
@@ -181,10 +165,10 @@ FOREIGN = {
     "sources": lambda: Sources(6),
     "sources, target": lambda: with_uniform(Sources(list("abcde"), families.SHARES[::-1])),
     "k-dpp": lambda: KDpp(families.rows(seed=7), families.SIZE, [0.1, 1.0, 10.0]),
-    "k-dpp, anchored": lambda: with_uniform(KDpp(families.rows(), families.SIZE, [0.2, 1.0, 10.0])),
+    "k-dpp, uniform": lambda: with_uniform(KDpp(families.rows(), families.SIZE, [0.2, 1.0, 10.0])),
     "k-dpp, from kernel": lambda: with_uniform(KDpp.from_kernel(families.kernel() ** 2, families.SIZE, [0.0, 0.5])),
     "reshuffled": lambda: with_uniform(Groups(OTHER_LABELS, replacement=False)),
-    "reshuffled, cross": lambda: with_uniform(Groups(OTHER_LABELS, replacement=False, refresh="cross")),
+    "reshuffled, resplit": lambda: with_uniform(Groups(OTHER_LABELS, replacement=False, resplit="norms")),
 }
 
 
@@ -200,8 +184,8 @@ def family_targets():
             foreign = [partial(_foreign, name, stratified)] if name in FOREIGN else []
             yield sampler_target(name, lambda rng, make=make: over(make(), rng), *foreign)
     for name, make in families.RESHUFFLED.items():
-        foreign = [partial(_foreign, name, carried)] if name in FOREIGN else []
-        yield sampler_target(name, lambda rng, make=make: over(make(), rng, carried), *foreign)
+        foreign = [partial(_foreign, name, round_robin)] if name in FOREIGN else []
+        yield sampler_target(name, lambda rng, make=make: over(make(), rng, round_robin), *foreign)
 
 
 def _foreign(name, allocate):
@@ -209,26 +193,28 @@ def _foreign(name, allocate):
 
 
 def learner_targets():
-    family = families.FAMILIES["groups, anchored"]
+    family = families.FAMILIES["groups, uniform"]
     for name, learner in families.LEARNERS.items():
         yield sampler_target(
             f"learner {name}",
-            lambda rng, learner=learner: Sampler(family(), learner(), rng=rng),
-            lambda: Sampler(family(), Cautious(BarrierNewton(gamma=0.2)), rng=0),
+            lambda rng, learner=learner: Sampler(family(), learner=learner(), rng=rng),
+            lambda: Sampler(family(), learner=Cautious(BarrierNewton(gamma=0.2)), rng=0),
         )
 
 
 def allocation_targets():
     reshuffled = families.RESHUFFLED["reshuffled"]
-    for allocate in (independent, stratified, systematic, shared, carried, Shuffled(7)):
+    for allocate in (independent, stratified, systematic, one_component, round_robin, Shuffled(7)):
         yield sampler_target(
             f"allocation {type(allocate).__name__.lower()}",
-            lambda rng, allocate=allocate: Sampler(reshuffled(), BarrierNewton(), rng=rng, allocate=allocate),
-            lambda: Sampler(reshuffled(), BarrierNewton(), rng=0, allocate=Shuffled(8)),
+            lambda rng, allocate=allocate: Sampler(reshuffled(), learner=BarrierNewton(), rng=rng, allocate=allocate),
+            lambda: Sampler(reshuffled(), learner=BarrierNewton(), rng=0, allocate=Shuffled(8)),
         )
     yield sampler_target(
         "cautious and reshuffled",
-        lambda rng: vrm(Groups(LABELS, replacement=False), learner=Cautious(doubt=1.0, keep=1.1, window=2), rng=rng),
+        lambda rng: vrm(
+            Groups(LABELS, replacement=False), learner=Cautious(off_below=1.0, on_above=1.1, window=2), rng=rng
+        ),
     )
 
 
@@ -265,7 +251,7 @@ def prepare_meter(meter):
         draw = sampler.draw(SIZE)
         meter.update(draw, rng.lognormal(size=SIZE), gradient=1.0 + rng.normal(size=3))
         if batch == 10:
-            meter.lap()
+            meter.gain_since_last_call()
 
 
 def meter_targets():
@@ -316,7 +302,7 @@ def play_buffer(buffer, rng, batches, environments):
         buffer.update(draw, norms_of(rng, SIZE, batch) * rng.choice([-1.0, 1.0], size=SIZE))
     check_mixture(buffer.sampler.mixture)
     if len(buffer):
-        check_transitions(buffer.transitions(buffer.sampler.census().indices))
+        check_transitions(buffer.transitions(buffer.sampler.draw_all().indices))
 
 
 def check_transitions(batch):

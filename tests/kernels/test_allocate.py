@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from varmix._kernels.allocate import carried, independent, invert, shuffled, spread, spread_batches
+from varmix._kernels.allocate import independent, invert, round_robin, shuffled, spread, spread_batches
 
 LAST = 1.0 - 2.0**-53  # the largest uniform there is
 
@@ -80,7 +80,7 @@ def test_lanes_without_a_share_are_never_served(sizes, uniforms):
     served = [assigned(kernel, shares, u, len(u)) for kernel in (independent, spread)]
     served.append(assigned(spread, shares, u[:1], 5))
     credit, lanes = np.zeros(len(shares)), np.empty(50, dtype=np.int64)
-    carried(shares, credit, lanes)
+    round_robin(shares, credit, lanes)
     served.append(lanes)
     state, lanes = np.zeros(len(shares) + 1), np.empty(len(u), dtype=np.int64)
     state[:-1] = np.where(shares > 0.0, -3.0, 3.0)  # all is owed to those that have lost their shares
@@ -100,7 +100,7 @@ def test_the_largest_uniform_belongs_to_the_last_lane_with_a_share(tail):
 def carry(shares, m, batch=None):
     credit, lanes = np.zeros(len(shares)), np.empty(m, dtype=np.int64)
     for part in np.split(lanes, range(batch, m, batch)) if batch else [lanes]:
-        carried(shares, credit, part)
+        round_robin(shares, credit, part)
     return lanes, credit
 
 
@@ -142,7 +142,7 @@ def test_carried_never_serves_a_lane_a_whole_slot_too_much(k):
     credit, lane = np.zeros(k), np.empty(1, dtype=np.int64)
     lowest = 0.0
     for _ in range(2000):
-        carried(rng.dirichlet(np.full(k, 0.3)), credit, lane)
+        round_robin(rng.dirichlet(np.full(k, 0.3)), credit, lane)
         lowest = min(lowest, credit.min())
     assert 1 / k - 1 - 1e-12 < lowest < -0.4
 

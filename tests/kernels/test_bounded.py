@@ -55,7 +55,7 @@ def test_carried_lanes_exist_for_any_shares_and_credit(bad):
     for shares in _spoilt([0.2, 0.0, 0.8], bad):
         for credit in _spoilt([0.0, 0.0, 0.0], bad):
             lanes = np.full(6, -1)
-            allocate.carried(shares, credit, lanes)
+            allocate.round_robin(shares, credit, lanes)
             assert ((lanes >= 0) & (lanes < 3)).all()
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from kdpps import features
-from varmix import KDpp, Subsets, Uniform
+from varmix import KDpp, Uniform
 from varmix._core.rng import Uniforms
 from varmix._kernels import random
+from varmix.components import Subsets
 from varmix.components import _kdpp_kernels as determinants
 from varmix.components import _kdpp_kernels as kdpp
 from varmix.components import _uniform_kernels as subsets
@@ -84,7 +85,7 @@ def one_set(u, lane, V, values, ranks, size, tries):
 @pytest.mark.parametrize("tries", [0, 1, 32])
 @pytest.mark.parametrize(("n", "size", "d"), [(8, 3, 4), (9, 4, 3), (30, 5, 6)])
 def test_sets_are_those_of_plain_python(n, size, d, tries):
-    family = KDpp(features(n, d), size, [0.3, 3.0]).anchored()
+    family = KDpp(features(n, d), size, [0.3, 3.0]).with_uniform()
     family._tries = tries
     cumulative, guide, V, ranks, keep = family._draws
     lanes, pair = np.arange(300) % 3, Uniforms(1).take(2)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import quadratic_program, random_metric, random_mixture
-from varmix import RestrictedSimplex
 from varmix._kernels import simplex
 from varmix._kernels.simplex import metric_step, project_restricted, project_simplex, projected_descent, settle
+from varmix.simplex import RestrictedSimplex
 
 GAMMA = 0.1
 

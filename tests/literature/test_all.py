@@ -5,8 +5,9 @@ import pytest
 
 import varmix
 from helpers import nameless, norms_at
-from varmix import Cumulative, Points, literature, vrb
-from varmix.components import Exponential, MirrorDescent, Ranks
+from varmix import literature
+from varmix.components import Cumulative, Exponential, MirrorDescent, Points, Ranks
+from varmix.literature import vrb
 from varmix.testing import chi_square_z, same
 
 N = 30

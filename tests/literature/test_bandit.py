@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from helpers import norms_at
-from varmix import Fixed, Points, Sampler, literature
+from varmix import Sampler, literature
 from varmix._core.draw import seal
-from varmix.components import Exponential
+from varmix.components import Exponential, Points
+from varmix.learners import Fixed
 
 
 class PlainMABS:
@@ -43,7 +44,7 @@ def test_probabilities_are_those_of_the_paper(m, delay):
             sampler.update(draw, norms)
             for i, norm, p in zip(draw.indices, norms, then, strict=True):
                 plain.update(i, norm, p)
-    assert max(probabilities) > 1.5 / n  # it has learnt something
+    assert max(probabilities) > 1.5 / n  # it has learned something
 
 
 def test_the_step_without_settings_is_the_theorems_with_the_largest_squared_norm():
@@ -60,7 +61,7 @@ def test_the_step_without_settings_is_the_theorems_with_the_largest_squared_norm
         for i, norm, d in zip(draw.indices, norms, draw.density, strict=True):
             logs[i] += delta * norm**2 / (d / n) ** 3
     weights = np.exp(logs - logs.max())
-    np.testing.assert_allclose(family.census().ratios[:, 0], weights / weights.mean(), rtol=1e-10)
+    np.testing.assert_allclose(family.draw_all().ratios[:, 0], weights / weights.mean(), rtol=1e-10)
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e-6, 1e6, 1e100])
@@ -70,7 +71,7 @@ def test_the_scale_of_the_norms_does_not_matter(scale):
         draw, again = one.draw(4), other.draw(4)
         one.update(draw, norms_at(t, draw.indices))
         other.update(again, scale * norms_at(t, again.indices))
-    np.testing.assert_allclose(one.census().ratios, other.census().ratios, rtol=1e-9)
+    np.testing.assert_allclose(one.draw_all().ratios, other.draw_all().ratios, rtol=1e-9)
 
 
 def test_steps_that_are_far_too_large_overflow_nothing():
@@ -78,7 +79,7 @@ def test_steps_that_are_far_too_large_overflow_nothing():
     for t in range(300):
         draw = sampler.draw(5)
         sampler.update(draw, 1e3 * norms_at(t, draw.indices) if t % 3 else np.full(5, 1e100))
-        ratios = sampler.census().ratios[:, 0]
+        ratios = sampler.draw_all().ratios[:, 0]
         assert np.isfinite(ratios).all()
         assert ratios.mean() == pytest.approx(1, abs=1e-9)
         assert sampler.draw(50).weights.max() <= 1 / 0.4 + 1e-12
@@ -93,16 +94,16 @@ def test_only_logarithms_grow_and_their_differences_are_the_law():
         | {"logs": np.array([5000.0, 4999.0, 4000.0, 0.0]), "offset": 5000.0, "largest": 1.0}
     )
     weights = np.array([1.0, math.exp(-1.0), 0.0, 0.0])
-    np.testing.assert_allclose(sampler.census().ratios[:, 0], 4 * weights / weights.sum(), rtol=1e-12)
+    np.testing.assert_allclose(sampler.draw_all().ratios[:, 0], 4 * weights / weights.sum(), rtol=1e-12)
     assert family.c == 1.0
 
 
 def test_without_a_share_of_uniform_small_densities_are_no_danger():
-    sampler = Sampler(Exponential(3, step=1.0), Fixed(), rng=0)
+    sampler = Sampler(Exponential(3, step=1.0), learner=Fixed(), rng=0)
     density = np.array([1e-200, 1.0, 1e-120])
     receipt = seal(np.arange(3), np.ones(3), np.ones((3, 1)), density, 0, "")
     sampler.components.observe(receipt, np.array([0.0, 1.0, 1e-9]))
-    ratios = sampler.census().ratios[:, 0]
+    ratios = sampler.draw_all().ratios[:, 0]
     assert ratios.tolist() == [0.0, 0.0, 3.0]
 
 
@@ -125,4 +126,4 @@ def test_under_a_target_gains_are_those_of_the_targets_second_moment():
     sampler.update(draw, [0.3])
     law = np.array(space.target)
     law[i] *= math.exp(0.5 * 0.3**2 / (4 * space.target[i]))
-    np.testing.assert_allclose(space.target * sampler.census().ratios[:, 0], law / law.sum(), rtol=1e-12)
+    np.testing.assert_allclose(space.target * sampler.draw_all().ratios[:, 0], law / law.sum(), rtol=1e-12)

@@ -27,8 +27,8 @@ def plain(losses, pressure):
 def test_probabilities_are_those_of_the_ranks(n, pressure):
     losses = np.random.default_rng(n).random(n)
     sampler = literature.batch_selection(n, pressure=pressure, rng=0)
-    sampler.update(sampler.census(), losses)
-    np.testing.assert_allclose(sampler.census().ratios[:, 0] / n, plain(losses, pressure), rtol=1e-10)
+    sampler.update(sampler.draw_all(), losses)
+    np.testing.assert_allclose(sampler.draw_all().ratios[:, 0] / n, plain(losses, pressure), rtol=1e-10)
     assert sampler.components.c == pytest.approx(n * plain(losses, pressure).max(), rel=1e-12)
 
 
@@ -37,7 +37,7 @@ def test_losses_are_the_last_known_and_sorted_once_a_period():
     sampler = literature.batch_selection(n, period=25, rng=1)
     latest, law, since = np.full(n, np.inf), np.full(n, 1 / n), 0
     for _ in range(300):
-        np.testing.assert_allclose(sampler.census().ratios[:, 0] / n, law, rtol=1e-10)
+        np.testing.assert_allclose(sampler.draw_all().ratios[:, 0] / n, law, rtol=1e-10)
         draw = sampler.draw(4)
         losses = rng.random(4)
         sampler.update(draw, losses)
@@ -51,7 +51,7 @@ def test_losses_are_the_last_known_and_sorted_once_a_period():
 @pytest.mark.parametrize("pressure", [1.0, 5.0, 1000.0])
 def test_draws_follow_the_ranks(pressure):
     sampler = literature.batch_selection(40, pressure=pressure, rng=0)
-    sampler.update(sampler.census(), np.sin(np.arange(40)) ** 2)
+    sampler.update(sampler.draw_all(), np.sin(np.arange(40)) ** 2)
     counts = np.bincount(sampler.draw(100_000).indices, minlength=40)
     assert chi_square_z(counts, plain(np.sin(np.arange(40)) ** 2, pressure)) < 3.9
     if pressure > 1:
@@ -61,13 +61,13 @@ def test_draws_follow_the_ranks(pressure):
 def test_it_is_biased_and_says_so_and_exact_weights_would_not_be():
     losses = np.arange(20.0)
     sampler = literature.batch_selection(20, rng=0)
-    sampler.update(sampler.census(), losses)
+    sampler.update(sampler.draw_all(), losses)
     assert not sampler.reweight.unbiased
     draw = sampler.draw(500)
     assert (draw.weights == 1).all()
-    p = sampler.census().ratios[:, 0] / 20
+    p = sampler.draw_all().ratios[:, 0] / 20
     assert p @ losses > 1.4 * losses.mean()
-    exact = Sampler(sampler.components, Fixed(), rng=0)
+    exact = Sampler(sampler.components, learner=Fixed(), rng=0)
     draw = exact.draw(500)
     np.testing.assert_allclose(draw.weights, 1 / (20 * p[draw.indices]), rtol=1e-12)
     assert (p * (1 / (20 * p))) @ losses == pytest.approx(losses.mean())
@@ -75,8 +75,8 @@ def test_it_is_biased_and_says_so_and_exact_weights_would_not_be():
 
 def test_pressure_may_be_lowered_during_training_and_is_saved():
     family = Ranks(10, pressure=50.0, period=1)
-    sampler = Sampler(family, Fixed(), rng=0)
-    sampler.update(sampler.census(), np.arange(10.0))
+    sampler = Sampler(family, learner=Fixed(), rng=0)
+    sampler.update(sampler.draw_all(), np.arange(10.0))
     family.pressure = 3.0
     np.testing.assert_allclose(family.ratios(np.arange(10))[:, 0] / 10, plain(np.arange(10.0), 3.0), rtol=1e-12)
     other = Ranks(10, pressure=50.0, period=1)
@@ -91,6 +91,6 @@ def test_pressure_may_be_lowered_during_training_and_is_saved():
 def test_the_scale_of_the_losses_does_not_matter(scale):
     one, other = (literature.batch_selection(15, rng=0) for _ in range(2))
     losses = np.sin(np.arange(15)) ** 2
-    one.update(one.census(), losses)
-    other.update(other.census(), scale * losses)
-    assert np.array_equal(one.census().ratios, other.census().ratios)
+    one.update(one.draw_all(), losses)
+    other.update(other.draw_all(), scale * losses)
+    assert np.array_equal(one.draw_all().ratios, other.draw_all().ratios)

@@ -37,7 +37,7 @@ def test_probabilities_are_the_papers(m, delay, floor, step):
     plain = PlainMirror(n, floor / n, step / n**3)
     waiting, order, at_floor = [], np.random.default_rng(0), 0
     for t in range(300):
-        np.testing.assert_allclose(sampler.census().ratios[:, 0] / n, plain.p, atol=1e-10, rtol=0)
+        np.testing.assert_allclose(sampler.draw_all().ratios[:, 0] / n, plain.p, atol=1e-10, rtol=0)
         draw = sampler.draw(m)
         waiting.append((draw, norms_at(t, draw.indices), draw.density / n))
         if len(waiting) > delay:
@@ -56,7 +56,7 @@ def test_the_scale_of_the_norms_does_not_matter(scale):
         draw, again = one.draw(4), other.draw(4)
         one.update(draw, norms_at(t, draw.indices))
         other.update(again, scale * norms_at(t, again.indices))
-    np.testing.assert_allclose(one.census().ratios, other.census().ratios, rtol=1e-9)
+    np.testing.assert_allclose(one.draw_all().ratios, other.draw_all().ratios, rtol=1e-9)
 
 
 def test_the_step_without_settings_follows_from_the_horizon_and_the_largest_squared_norm():
@@ -72,7 +72,7 @@ def test_steps_that_are_far_too_large_overflow_nothing():
     for t in range(300):
         draw = sampler.draw(5)
         sampler.update(draw, 1e3 * norms_at(t, draw.indices) if t % 3 else np.full(5, 1e100))
-        ratios = sampler.census().ratios[:, 0]
+        ratios = sampler.draw_all().ratios[:, 0]
         assert ratios.min() >= 0.2
         assert ratios.mean() == pytest.approx(1, abs=1e-9)
 
@@ -81,11 +81,11 @@ def test_it_ends_below_uniform_and_norms_of_zero_change_nothing():
     norms = np.exp(np.random.default_rng(3).normal(size=300))
     sampler = literature.mirror_descent(300, rng=0)
     sampler.update(sampler.draw(4), np.zeros(4))
-    assert (sampler.census().ratios == 1).all()
+    assert (sampler.draw_all().ratios == 1).all()
     for _ in range(400):
         draw = sampler.draw(16)
         sampler.update(draw, norms[draw.indices])
-    assert np.mean(norms**2 / sampler.census().ratios[:, 0]) < 0.95 * np.mean(norms**2)
+    assert np.mean(norms**2 / sampler.draw_all().ratios[:, 0]) < 0.95 * np.mean(norms**2)
 
 
 @pytest.mark.parametrize("floor", [1e-100, 0.2, 1.0 - 1e-12])

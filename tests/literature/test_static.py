@@ -13,8 +13,8 @@ def constants():
 
 
 def law(sampler):
-    census = sampler.census()
-    return (census.ratios @ sampler.mixture) / len(census)
+    draw_all = sampler.draw_all()
+    return (draw_all.ratios @ sampler.mixture) / len(draw_all)
 
 
 def test_half_smoothing_is_partially_biased_sampling(constants):

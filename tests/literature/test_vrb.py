@@ -7,8 +7,10 @@ import pytest
 
 import varmix
 from helpers import norms_at
-from varmix import Cumulative, Points, literature, vrb, with_uniform
+from varmix import literature
 from varmix._core.draw import seal
+from varmix.components import Cumulative, Points, with_uniform
+from varmix.literature import vrb
 
 
 class PlainVRB:
@@ -33,8 +35,8 @@ def pinned(sampler, plain, rounds=400, m=3, delay=0, seed=0):
     waiting, order = [], np.random.default_rng(seed)
     for t in range(rounds):
         probabilities = np.array(plain.probabilities())
-        census = sampler.components.ratios(np.arange(plain.n)) @ sampler.mixture
-        np.testing.assert_allclose(census / plain.n, probabilities, atol=1e-10, rtol=1e-10)
+        draw_all = sampler.components.ratios(np.arange(plain.n)) @ sampler.mixture
+        np.testing.assert_allclose(draw_all / plain.n, probabilities, atol=1e-10, rtol=1e-10)
         draw = sampler.draw(m)
         np.testing.assert_allclose(draw.density / plain.n, probabilities[draw.indices], rtol=1e-10)
         waiting.append((draw, norms_at(t, draw.indices), probabilities[draw.indices]))
@@ -71,12 +73,14 @@ def test_without_gamma_it_is_the_mean_squared_norm_within_a_factor_of_two():
         total, rows = total + float((norms**2 / draw.density).sum()), rows + 4
         assert 0.5 <= (total / rows) / sampler.components.gamma <= 2
         gammas.append(sampler.components.gamma)
-    assert gammas[0] == pytest.approx(float((norms_at(0, varmix.vrb(50, rng=2).draw(4).indices) ** 2).mean()))
+    assert gammas[0] == pytest.approx(
+        float((norms_at(0, varmix.literature.vrb(50, rng=2).draw(4).indices) ** 2).mean())
+    )
     assert 2 <= len(set(gammas)) <= 12  # it moves, and seldom
     # With that gamma the law is the paper's.
     squares = sampler.components.state_dict()["squares"]
     roots = np.sqrt(squares + gammas[-1])
-    np.testing.assert_allclose(sampler.census().ratios[:, 0], roots / roots.mean(), rtol=1e-10)
+    np.testing.assert_allclose(sampler.draw_all().ratios[:, 0], roots / roots.mean(), rtol=1e-10)
 
 
 def test_theory_settings_are_the_papers_in_our_units():
@@ -110,9 +114,9 @@ def test_expected_sums_are_those_of_full_information():
 def test_a_census_is_full_information():
     sampler = vrb(9, gamma=0.3, rng=0)
     norms = np.arange(9.0)
-    sampler.update(sampler.census(), norms)
+    sampler.update(sampler.draw_all(), norms)
     roots = np.sqrt(norms**2 + 0.3)
-    np.testing.assert_allclose(sampler.census().ratios[:, 0], roots / roots.mean(), rtol=1e-12)
+    np.testing.assert_allclose(sampler.draw_all().ratios[:, 0], roots / roots.mean(), rtol=1e-12)
 
 
 def test_under_a_target_the_law_tends_to_target_times_norm():
@@ -160,9 +164,9 @@ def test_norms_of_zero_leave_the_law_even():
     sampler = vrb(5, rng=0)
     for _ in range(5):
         sampler.update(sampler.draw(3), np.zeros(3))
-    assert sampler.census().ratios.tolist() == [[1, 1]] * 5
+    assert sampler.draw_all().ratios.tolist() == [[1, 1]] * 5
     sampler.update(sampler.draw(1), [1e-3])
-    assert sampler.census().ratios[:, 0].max() > 1
+    assert sampler.draw_all().ratios[:, 0].max() > 1
 
 
 def test_a_component_of_its_own_can_be_one_of_many():

@@ -5,8 +5,9 @@ import pytest
 
 import varmix
 from helpers import cost, quadratic_program, random_mixture, random_ratios
-from varmix import ONS, BarrierNewton, Dense, Evidence, Groups
+from varmix import Dense, Groups
 from varmix.hindsight import best_mixture
+from varmix.learners import ONS, BarrierNewton, Evidence
 
 N, K = 30, 5
 
@@ -43,17 +44,17 @@ def test_ons_is_algorithm_2_line_by_line(gamma, beta, eps, m):
 
 
 def test_full_information_is_algorithm_1():
-    """Fed with a census, the learner sees f_t itself: every atom once, with density one."""
+    """Fed with a draw_all, the learner sees f_t itself: every atom once, with density one."""
     rng = np.random.default_rng(2)
     ratios, norms = random_ratios(rng, N, K - 1), rng.random((20, N))
     learner = ONS(gamma=0.1, beta=0.5, eps=1.0)
     sampler = varmix.vrm(Dense(ratios=ratios[:, :-1]), learner=learner, rng=0)
-    q = sampler.census().ratios
+    q = sampler.draw_all().ratios
     w, H = sampler.mixture, learner.eps * np.eye(K)
     for losses in norms:
         gradient = -np.mean(losses[:, None] ** 2 * q / (q @ w)[:, None] ** 2, axis=0)
         w, H = literal_algorithm_2(w, H, gradient, learner.beta, learner.gamma)
-        sampler.update(sampler.census(), losses)
+        sampler.update(sampler.draw_all(), losses)
         np.testing.assert_allclose(sampler.mixture, w, rtol=0, atol=1e-7)
 
 
@@ -132,6 +133,6 @@ def test_a_component_per_point_finds_importance_sampling_over_points():
     for _ in range(800):
         draw = sampler.draw(64)
         sampler.update(draw, norms[draw.indices])
-    reached = cost(sampler.census().ratios, norms, sampler.mixture)
+    reached = cost(sampler.draw_all().ratios, norms, sampler.mixture)
     assert np.mean(norms**2) > 1.8 * pointwise
     assert reached < 1.1 * pointwise

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 import varmix
 from helpers import atom_probabilities, lane_probabilities, mixtures, problems, random_mixture, target_of
-from varmix import Dense, Distances, Evidence, Groups, Points, Stack, Uniform, with_uniform
-from varmix.allocate import independent, shared, stratified, systematic
+from varmix import Dense, Distances, Groups, Stack, Uniform
+from varmix.allocate import independent, one_component, stratified, systematic
+from varmix.components import Points, with_uniform
+from varmix.learners import Evidence
 
 N = 12
 LABELS = np.array([0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2])
@@ -58,7 +60,7 @@ def test_lanes_and_atoms_together_follow_the_mixture(make, target):
         assert (drawn[law == 0.0] == 0.0).all()
 
 
-@pytest.mark.parametrize("allocation", [independent, stratified, systematic, shared], ids=repr)
+@pytest.mark.parametrize("allocation", [independent, stratified, systematic, one_component], ids=repr)
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
 @pytest.mark.parametrize("make", FAMILIES.values(), ids=FAMILIES.keys())
 def test_weighted_batch_means_are_unbiased_under_every_allocation(make, target, allocation):
@@ -77,7 +79,7 @@ def test_weighted_batch_means_are_unbiased_under_every_allocation(make, target, 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
 @pytest.mark.parametrize("make", FAMILIES.values(), ids=FAMILIES.keys())
 def test_receipts_carry_the_density_and_its_inverse(make, target):
-    sampler = varmix.Sampler(make(target), varmix.Fixed(), rng=0)
+    sampler = varmix.Sampler(make(target), learner=varmix.learners.Fixed(), rng=0)
     draw = sampler.draw(50)
     density = sampler.components.ratios(draw.indices) @ sampler.mixture
     np.testing.assert_allclose(draw.density, density, rtol=1e-13)
@@ -87,9 +89,11 @@ def test_receipts_carry_the_density_and_its_inverse(make, target):
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
 def test_the_weighted_mean_of_a_census_is_the_mean_under_the_target(target):
     sampler = varmix.vrm(dense(target), rng=0)
-    census = sampler.census()
+    draw_all = sampler.draw_all()
     h = np.random.default_rng(4).normal(size=N)
-    assert np.mean(census.weights * h[census.indices]) == pytest.approx(target_of(sampler.components) @ h, abs=1e-15)
+    assert np.mean(draw_all.weights * h[draw_all.indices]) == pytest.approx(
+        target_of(sampler.components) @ h, abs=1e-15
+    )
 
 
 @settings(max_examples=100, deadline=None)

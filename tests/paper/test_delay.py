@@ -8,9 +8,10 @@ import pytest
 
 import varmix
 from helpers import cost, random_ratios
-from varmix import BarrierNewton, Dense, Evidence
+from varmix import Dense
 from varmix._core.draw import seal
 from varmix.hindsight import best_mixture
+from varmix.learners import BarrierNewton, Evidence
 
 N, K = 20, 4
 
@@ -53,7 +54,7 @@ def test_late_feedback_gives_an_unbiased_gradient_at_the_present_mixture():
     for i, receipt in enumerate(receipts):
         probability_then = receipt.density[0] / N
         expected += probability_then * Evidence.from_draw(receipt, norms[[i]]).gradient(w)
-    truth = Evidence(sampler.census().ratios, norms**2).gradient(w)
+    truth = Evidence(sampler.draw_all().ratios, norms**2).gradient(w)
     np.testing.assert_allclose(expected, truth, rtol=1e-10)
 
 
@@ -66,7 +67,7 @@ def test_the_density_of_the_present_mixture_would_be_biased():
         probability_then = receipt.density[0] / N
         density_now = receipt.ratios[0] @ w
         expected += probability_then * Evidence(receipt.ratios, norms[[i]] ** 2 / density_now).gradient(w)
-    truth = Evidence(sampler.census().ratios, norms**2).gradient(w)
+    truth = Evidence(sampler.draw_all().ratios, norms**2).gradient(w)
     assert np.abs(expected / truth - 1).max() > 0.05
 
 
@@ -79,13 +80,13 @@ def reached(delay, m=4, batches=4000):
         if len(waiting) > delay:
             draw = waiting.pop(order.integers(len(waiting)))
             sampler.update(draw, norms[draw.indices])
-    return cost(sampler.census().ratios, norms, sampler.mixture)
+    return cost(sampler.draw_all().ratios, norms, sampler.mixture)
 
 
 @pytest.mark.parametrize("delay", [0, 1, 32])
 def test_the_best_mixture_is_reached_whatever_the_delay(delay):
     family, norms = problem()
-    ratios = varmix.vrm(family).census().ratios
+    ratios = varmix.vrm(family).draw_all().ratios
     best = best_mixture(Evidence(ratios, norms**2), gamma=BarrierNewton().gamma).cost
     assert cost(ratios, norms, np.append(np.full(K - 1, 0.5 / (K - 1)), 0.5)) > 1.1 * best
     assert reached(delay) < 1.01 * best
@@ -98,5 +99,5 @@ def test_skipped_feedback_does_not_bias_what_is_learnt():
         draw = sampler.draw(4)
         if i % 4 == 0:
             sampler.update(draw, norms[draw.indices])
-    best = best_mixture(Evidence(sampler.census().ratios, norms**2), gamma=BarrierNewton().gamma).cost
-    assert cost(sampler.census().ratios, norms, sampler.mixture) < 1.01 * best
+    best = best_mixture(Evidence(sampler.draw_all().ratios, norms**2), gamma=BarrierNewton().gamma).cost
+    assert cost(sampler.draw_all().ratios, norms, sampler.mixture) < 1.01 * best

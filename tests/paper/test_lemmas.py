@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import varmix
 from helpers import mixtures, problems, quadratic_program
-from varmix import Evidence, RestrictedSimplex
 from varmix.hindsight import best_mixture, regret
+from varmix.learners import Evidence
+from varmix.simplex import RestrictedSimplex
 from varmix.theory import full_information, partial_information, theorem_1_bound
 
 L = 1.0  # the norms of `problems` are at most one
@@ -147,7 +148,7 @@ def test_regret_with_full_information_is_far_below_the_bounds(k, losses):
     table = rng.gamma(0.3, size=(n, k - 1)) + 1e-3
     setting = full_information(T, k)
     sampler = varmix.vrm(varmix.Dense(ratios=table / table.mean(axis=0)), learner=setting.ons(), rng=0)
-    ratios = sampler.census().ratios
+    ratios = sampler.draw_all().ratios
     squares, played = np.empty((T, n)), np.empty((T, k))
     for t in range(T):
         played[t] = sampler.mixture
@@ -157,7 +158,7 @@ def test_regret_with_full_information_is_far_below_the_bounds(k, losses):
             squares[t] = np.arange(n) % 2 == t % 2
         else:
             squares[t] = (ratios @ played[t]).argsort().argsort() < 3
-        sampler.update(sampler.census(), np.sqrt(squares[t]))
+        sampler.update(sampler.draw_all(), np.sqrt(squares[t]))
     restricted = regret(ratios, squares, played, gamma=setting.gamma)
     assert restricted <= 10 * L * k**1.5 * np.log(T) / setting.gamma**2 / 50
     assert 0.0 < regret(ratios, squares, played) <= theorem_1_bound(T, k) / 50

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import varmix
-from varmix import Fixed, Groups
+from varmix import Groups
 from varmix.allocate import Shuffled
+from varmix.learners import Fixed
 
 SIZES = np.array([5, 20, 75])
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(3), SIZES))

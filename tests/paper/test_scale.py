@@ -5,7 +5,8 @@ import pytest
 
 import varmix
 from helpers import random_ratios
-from varmix import OGD, BarrierNewton, Dense, Groups
+from varmix import Dense, Groups
+from varmix.learners import OGD, BarrierNewton
 
 
 def mixtures_of(learner, scale, m, rounds=2000):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import Constant, lane_probabilities, pieces
-from varmix.allocate import independent, shared, stratified, systematic
+from varmix.allocate import independent, one_component, stratified, systematic
 
 
 def variance_of_independent_slots(allocation, shares, means, squares, m):
@@ -65,11 +65,11 @@ def test_systematic_variance_can_be_above_independent():
 def test_shared_variance_is_never_below_independent(lanes):
     """The authors' published code draws one component for the whole batch."""
     independently = variance_of_independent_slots(independent, *lanes)
-    assert variance_of_common_uniform(shared, *lanes) >= independently - 1e-12
+    assert variance_of_common_uniform(one_component, *lanes) >= independently - 1e-12
 
 
 def test_shared_variance_does_not_fall_with_the_batch_where_only_lanes_differ():
     means = np.array([0.0, 1.0])
     lanes = np.full(2, 0.5), means, means**2
-    assert variance_of_common_uniform(shared, *lanes, 64) == pytest.approx(1 / 4)
+    assert variance_of_common_uniform(one_component, *lanes, 64) == pytest.approx(1 / 4)
     assert variance_of_independent_slots(independent, *lanes, 64) == pytest.approx(1 / 256)

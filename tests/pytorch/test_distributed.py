@@ -84,7 +84,7 @@ def test_shards_of_one_seed_draw_each_on_their_own(two):
     ("name", "words"),
     [
         ("labels", "TypeError: labels"),
-        ("no labels", "ValueError: labels"),
+        ("no labels", "TypeError: Pass labels, one per point"),
         ("batch_size", "ValueError: batch_size must be at least 1"),
         ("undivided", "ValueError: batch_size is that of all processes together"),
         ("rng", "TypeError: rng must be an int"),
@@ -98,7 +98,7 @@ def test_shards_of_one_seed_draw_each_on_their_own(two):
         ("num_workers", "ValueError: num_workers"),
         ("learner", "TypeError: learner must be"),
         ("sharded", "ValueError: The dataset has 100 items and the components are over 3"),
-        ("batches", "TypeError: components must be labels"),
+        ("batches", "TypeError: Pass labels, one per point"),
     ],
 )
 def test_what_one_process_refuses_to_build_none_has(two, name, words):
@@ -127,7 +127,7 @@ def test_processes_are_still_in_step_after_one_of_them_has_refused(two):
         ("dense", {"all_reduce": 200}),
         ("ons", {"all_reduce": 200}),
         ("leader", {"all_gather": 200}),
-        ("cross", {"all_gather": 200}),
+        ("resplit", {"all_gather": 200}),
         ("sync_every", {"all_reduce": 40}),
     ],
 )
@@ -137,12 +137,12 @@ def test_a_step_is_one_collective_or_less(replicated, name, sent):
 
 @pytest.mark.parametrize("name", list(gang.FAMILIES))
 def test_a_loader_says_what_it_exchanges(replicated, name):
-    needs_rows = name in ("leader", "cross")
+    needs_rows = name in ("leader", "resplit")
     assert {found[name]["exchanged"] for found in replicated} == {"rows" if needs_rows else "sums"}
 
 
 def test_rows_give_the_bits_of_one_process(replicated):
-    for name in ("leader", "cross"):
+    for name in ("leader", "resplit"):
         alone = gang.build(name, layout="alone")
         follow(alone, 200, 100)
         assert replicated[0][name]["bits"] == gang.bits(alone.mixture)

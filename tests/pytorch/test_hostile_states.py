@@ -19,10 +19,10 @@ TARGET = np.where(np.arange(100) < 5, 0.0, 1.0)
 LAWS = np.random.default_rng(0).gamma(1.0, size=(100, 3))
 FAMILIES = {
     "groups": partial(varmix.Groups, LABELS, replacement=False),
-    "cross": partial(varmix.Groups, LABELS, replacement=False, refresh="cross"),
+    "resplit": partial(varmix.Groups, LABELS, replacement=False, resplit="norms"),
     "target": partial(varmix.Groups, LABELS, target=TARGET),
     "dense": partial(varmix.Dense, LAWS / LAWS.sum(axis=0)),
-    "cumulative": partial(varmix.Cumulative, 100),
+    "cumulative": partial(varmix.components.Cumulative, 100),
 }
 
 
@@ -188,8 +188,9 @@ def replace(**entries):
 WHOLES = {
     "no sampler": replace(sampler=None),
     "a sampler that is a list": replace(sampler=[1]),
-    "no meter": replace(meter={}),
-    "a meter that is a text": replace(meter="keep it on"),
+    "no meter": lambda state: state["sampler"].update(meter={}),
+    "a meter that is a text": lambda state: state["sampler"].update(meter="keep it on"),
+    "a meter of its own": replace(meter={}),
     "no passes": replace(passes=()),
     "passes that are an array": replace(passes=torch.ones(3)),
     "no format": lambda state: state["sampler"].pop("format"),
@@ -197,13 +198,15 @@ WHOLES = {
     "fewer draws than receipts": lambda state: state["sampler"].update(serial=2),
     "another sampler": lambda state: state["sampler"].update(sampler_id="0" * 32),
     "a sparse mixture": lambda state: state["sampler"]["learner"].update(mixture=torch.eye(4).to_sparse()),
-    "a meter of complex numbers": lambda state: state["meter"].update(sums=torch.ones(5, dtype=torch.complex64)),
+    "a meter of complex numbers": lambda state: state["sampler"]["meter"].update(
+        sums=torch.ones(5, dtype=torch.complex64)
+    ),
 }
 
 DAMAGE = [
     *(("groups", name, change) for part in (RECEIPTS, OF_GROUPS, PASSES, WHOLES) for name, change in part.items()),
     *(("dense", name, change) for part in (RECEIPTS, OF_RATIOS) for name, change in part.items()),
-    *(("cross", name, change) for name, change in OF_GROUPS.items()),
+    *(("resplit", name, change) for name, change in OF_GROUPS.items()),
     *(("cumulative", name, change) for name, change in OF_RATIOS.items()),
 ]
 
@@ -228,7 +231,7 @@ def test_a_state_that_is_as_it_was_saved_is_taken(family):
     assert np.isfinite(other.mixture).all()
 
 
-@pytest.mark.parametrize("family", ["groups", "cross", "target"])
+@pytest.mark.parametrize("family", ["groups", "resplit", "target"])
 def test_a_point_that_is_not_of_its_group_is_refused(family):
     state = build(family).state_dict()["loader"][0]
     indices = receipt(state)["indices"]
@@ -261,7 +264,7 @@ def test_a_state_of_another_format_says_so():
     state = build().state_dict()["loader"][0]
     for name in ("format", "varmix"):
         del state["sampler"][name]
-    del state["meter"], state["passes"]["going"]  # as an older version may have it
+    del state["passes"]["going"]  # as an older version may have it
     state["meter"] = {}
     assert "has format 1, written by varmix 0.1.0 or older" in refused(build(), state)
 
@@ -292,7 +295,7 @@ class Rowed(varmix.components.Family):
     rows = 5
 
     def __init__(self):
-        self.space, self.k, self.c = varmix.Points(100), 2, 1.0
+        self.space, self.k, self.c = varmix.components.Points(100), 2, 1.0
 
     def draw(self, lanes, uniforms):
         return (uniforms.take(len(lanes)) * 100).astype(np.int64), np.ones((len(lanes), 2))
@@ -325,7 +328,7 @@ def test_receipts_are_told_apart_after_two_thousand_million_draws():
 
 def stream(ended="restart", steps=4):
     sources = {"list": list(range(50)), "stateful": Counting(20), "endless": Endless()}
-    interleave = Interleave(sources, 6, ended=ended, rng=0)
+    interleave = Interleave(sources, 6, on_exhausted=ended, rng=0)
     for _, (batch, draw) in zip(range(steps), interleave, strict=False):
         interleave.update(draw, 1.0 + batch)
     return interleave
@@ -364,10 +367,10 @@ STREAMS = {
     "sources in a list": replace(sources=[]),
     "batch_size: an array": replace(batch_size=torch.tensor([6, 6])),
     "batch_size: another": replace(batch_size=7),
-    "ended: an array": replace(ended=torch.tensor([1, 2])),
-    "ended: another": replace(ended="drop"),
+    "on_exhausted: an array": replace(on_exhausted=torch.tensor([1, 2])),
+    "on_exhausted: another": replace(on_exhausted="drop"),
     "no sampler": replace(sampler=None),
-    "no meter": replace(meter=None),
+    "no meter": lambda state: state["sampler"].update(meter=None),
     "no format": lambda state: state["sampler"].pop("format"),
     "a source that went": lambda state: state["sampler"]["components"].update(alive=torch.tensor([True, False, True])),
     "sparse": lambda state: state["sampler"]["components"].update(alive=torch.ones(3, dtype=torch.bool).to_sparse()),

@@ -8,8 +8,8 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from loading import EAGER
 from streaming import Keyed
-from varmix import BarrierNewton, Cautious, Fixed, Leader
-from varmix.allocate import carried, independent, stratified
+from varmix.allocate import independent, round_robin, stratified
+from varmix.learners import BarrierNewton, Cautious, Fixed, Leader
 from varmix.testing import same
 from varmix.torch._interleave import Interleave
 from varmix.torch._tensors import device_of
@@ -74,7 +74,7 @@ def test_a_stream_keeps_to_its_target_until_other_proportions_pay():
 
 
 def test_sources_that_are_alike_are_left_at_their_target():
-    _, stream = zipf(ended="restart")
+    _, stream = zipf(on_exhausted="restart")
     shares = stream.shares
     for batch, draw in itertools.islice(stream, 200):
         assert draw.weights.tolist() == pytest.approx([1.0] * 64)
@@ -88,11 +88,11 @@ def test_a_stream_is_cautious_unless_told():
     assert interleave(learner=Leader()).sampler.learner == Leader()
 
 
-@pytest.mark.parametrize("allocate", [carried, stratified, independent], ids=repr)
+@pytest.mark.parametrize("allocate", [round_robin, stratified, independent], ids=repr)
 @pytest.mark.parametrize("ended", ["stop", "drop"])
 def test_no_sample_is_lost_or_given_twice(ended, allocate):
     for seed, sizes in enumerate([(40, 30, 20), (5, 90, 20), (1, 0, 50), (3, 3, 3), (60, 1, 1), (0, 0, 0)]):
-        stream = interleave(sizes, ended=ended, rng=seed, allocate=allocate)
+        stream = interleave(sizes, on_exhausted=ended, rng=seed, allocate=allocate)
         numbers = given(stream)
         for name, n in zip("abc", sizes, strict=True):
             assert numbers[name] == list(range(stream.taken[name]))  # from the first on, without a gap
@@ -101,7 +101,7 @@ def test_no_sample_is_lost_or_given_twice(ended, allocate):
 
 
 def test_a_source_that_restarts_is_gone_through_in_order_again_and_again():
-    stream = interleave((4, 3, 1), ended="restart")
+    stream = interleave((4, 3, 1), on_exhausted="restart")
     for (_, numbers), n in zip(given(stream, steps=30).items(), (4, 3, 1), strict=True):
         assert numbers == [i % n for i in range(len(numbers))]
         assert len(numbers) > 2 * n
@@ -109,27 +109,27 @@ def test_a_source_that_restarts_is_gone_through_in_order_again_and_again():
 
 
 def test_stop_ends_with_the_last_full_batch():
-    stream = interleave((40, 6, 20), ended="stop", learner=Fixed([0, 0, 0, 1.0]), batch_size=10)
+    stream = interleave((40, 6, 20), on_exhausted="stop", learner=Fixed([0, 0, 0, 1.0]), batch_size=10)
     assert len(list(stream)) == 2  # three of each ten are of b
     assert stream.taken == {"a": 10, "b": 6, "c": 4}
     assert list(stream) == []
 
 
 def test_drop_goes_on_with_the_target_over_those_that_are_left():
-    stream = interleave((40, 6, 20), ended="drop", learner=Fixed([0, 0, 0, 1.0]), batch_size=10)
+    stream = interleave((40, 6, 20), on_exhausted="drop", learner=Fixed([0, 0, 0, 1.0]), batch_size=10)
     counts = [torch.bincount(draw.indices, minlength=3).tolist() for _, draw in stream]
     assert counts[:2] == [[5, 3, 2], [5, 3, 2]]
     assert all(count[1] == 0 for count in counts[2:])
     assert sum(count[0] for count in counts[2:]) > 20
     assert stream.shares["b"] == 0
-    both = interleave((40, 6, 100), ended="drop", learner=Fixed([0, 0, 0, 1.0]), batch_size=10)
+    both = interleave((40, 6, 100), on_exhausted="drop", learner=Fixed([0, 0, 0, 1.0]), batch_size=10)
     for _, draw in itertools.islice(both, 4):
         assert draw.weights.tolist() == pytest.approx([1.0] * 10)
     assert list(both.shares.values()) == pytest.approx([5 / 7, 0, 2 / 7])
 
 
 def test_a_receipt_from_before_a_drop_is_still_taken():
-    stream = interleave((40, 6, 20), ended="drop", batch_size=10)
+    stream = interleave((40, 6, 20), on_exhausted="drop", batch_size=10)
     draws = [draw for _, draw in itertools.islice(stream, 5)]
     assert stream.shares["b"] == 0
     assert [draw.serial for draw in draws] != list(range(5))  # that of the batch which b could not serve is gone
@@ -146,7 +146,7 @@ def test_a_second_loop_goes_on_where_the_first_was_left():
 
 @pytest.mark.parametrize("learner", [None, BarrierNewton(gamma=0.2), Leader(window=30)])
 def test_a_loud_source_is_drawn_more_often_and_weights_stay_bounded(learner):
-    stream = interleave((50, 50, 50), ended="restart", learner=learner)
+    stream = interleave((50, 50, 50), on_exhausted="restart", learner=learner)
     largest = 0.0
     for (keys, _), draw in itertools.islice(stream, 300):
         largest = max(largest, draw.weights.max().item())
@@ -158,7 +158,7 @@ def test_a_loud_source_is_drawn_more_often_and_weights_stay_bounded(learner):
 
 
 def test_gamma_is_the_least_share_of_the_target():
-    stream = interleave((50, 50, 50), ended="restart", gamma=0.4)
+    stream = interleave((50, 50, 50), on_exhausted="restart", gamma=0.4)
     for (keys, _), draw in itertools.islice(stream, 300):
         stream.update(draw, (keys == 2).double())
     assert stream.mixture[-1] == pytest.approx(0.4)
@@ -189,7 +189,7 @@ def _off(weighted, allocate):
     return abs(np.mean(estimates) - (0.5 * 1.0 + 0.2 * -2.0 + 0.3 * 4.0)) / spread
 
 
-@pytest.mark.parametrize("allocate", [carried, stratified, independent], ids=repr)
+@pytest.mark.parametrize("allocate", [round_robin, stratified, independent], ids=repr)
 def test_the_weighted_mean_is_that_of_the_target_and_the_plain_one_is_not(allocate):
     assert _off(True, allocate) < 3.9
     assert _off(False, allocate) > 10
@@ -311,13 +311,13 @@ def test_sources_may_be_anything_that_can_be_iterated():
             return iter(range(100, 130))
 
     sources = {"generator": generate(30), "iterable": Streamed(), "map": map(float, range(30)), "range": range(30)}
-    stream = Interleave(sources, 8, ended="drop", target=dict.fromkeys(sources, 1))
+    stream = Interleave(sources, 8, on_exhausted="drop", target=dict.fromkeys(sources, 1))
     assert sum(len(draw) for _, draw in stream) > 100
 
 
 def test_a_source_may_be_a_loader_with_workers_of_its_own():
     loader = DataLoader(list(range(20)), batch_size=None, num_workers=1)
-    stream = Interleave({"a": loader, "b": range(100, 120)}, 5, ended="drop")
+    stream = Interleave({"a": loader, "b": range(100, 120)}, 5, on_exhausted="drop")
     values = torch.cat([batch for batch, _ in stream]).tolist()
     assert [value for value in values if value < 100] == list(range(stream.taken["a"]))
     assert sum(stream.taken.values()) > 30
@@ -325,7 +325,7 @@ def test_a_source_may_be_a_loader_with_workers_of_its_own():
 
 @pytest.mark.parametrize("sources", [{"a": [1], "b": []}, {"a": [], "b": [1]}])
 def test_an_empty_source_cannot_restart(sources):
-    stream = Interleave(sources, 4, ended="restart")
+    stream = Interleave(sources, 4, on_exhausted="restart")
     for _ in range(2):
         with pytest.raises(ValueError, match="gave nothing at all, so it cannot restart"):
             next(stream)
@@ -339,13 +339,13 @@ def test_an_empty_source_cannot_restart(sources):
         ({"sources": {}}, TypeError, "sources must be a mapping"),
         ({"sources": {"a": 5}}, TypeError, "Source 'a' must be an iterable"),
         ({"sources": {1: [5], "a": [6]}}, TypeError, "names of sources must be strings, got 1, 'a'"),
-        ({"sources": {"a": iter([5])}, "ended": "restart"}, TypeError, "Source 'a' is an iterator"),
+        ({"sources": {"a": iter([5])}, "on_exhausted": "restart"}, TypeError, "Source 'a' is an iterator"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         ({"target": [1, 1]}, TypeError, "target must be a mapping"),
         ({"target": {"a": 1}}, ValueError, "a share for every source"),
         ({"target": {"a": 1, "b": 0}}, ValueError, "'b' has none"),
-        ({"ended": "cycle"}, ValueError, "ended must be one of 'stop', 'restart', 'drop', got 'cycle'"),
-        ({"gamma": 0.1, "learner": BarrierNewton()}, TypeError, "give gamma or a learner, not both"),
+        ({"on_exhausted": "cycle"}, ValueError, "on_exhausted must be one of 'stop', 'restart', 'drop', got 'cycle'"),
+        ({"gamma": 0.1, "learner": BarrierNewton()}, TypeError, "pass gamma or a learner, not both"),
     ],
 )
 def test_wrong_arguments_are_refused(change, error, message):
@@ -370,7 +370,7 @@ def test_the_meter_takes_gradients_for_the_noise():
     assert str(stream.state_dict()) == before
 
 
-@pytest.mark.parametrize("name", ["batch_size", "target", "ended", "sources", "learner", "collate_fn"])
+@pytest.mark.parametrize("name", ["batch_size", "target", "on_exhausted", "sources", "learner", "collate_fn"])
 def test_settings_cannot_be_changed_once_a_stream_is_built(name):
     with pytest.raises(ValueError, match=f"{name} cannot be set after the Interleave was built"):
         setattr(interleave(), name, 5)

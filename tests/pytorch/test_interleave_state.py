@@ -13,8 +13,8 @@ from torch.distributed.checkpoint.stateful import Stateful
 from helpers import nameless
 from loading import EAGER, NEARLY
 from streaming import Counting, Keyed, Shuffled, went
-from varmix import Fixed
-from varmix.allocate import carried, independent
+from varmix.allocate import independent, round_robin
+from varmix.learners import Fixed
 from varmix.testing import same
 from varmix.torch._interleave import Interleave
 
@@ -53,7 +53,7 @@ def build(ended, *, batch_size=8, rng=0, target=TARGET, last=40, **settings):
         "epochs": Told(3, Shuffled(18)),
         "generator": iter(Keyed(4, last)) if ended != "restart" else Keyed(4, last),
     }
-    return Interleave(sources, batch_size, target=target, ended=ended, rng=rng, **{"learner": EAGER, **settings})
+    return Interleave(sources, batch_size, target=target, on_exhausted=ended, rng=rng, **{"learner": EAGER, **settings})
 
 
 def reloaded(state, path):
@@ -66,7 +66,7 @@ def test_it_keeps_to_the_protocol():
 
 
 @pytest.mark.parametrize("learner", [EAGER, NEARLY], ids=["eager", "cautious"])
-@pytest.mark.parametrize("allocate", [carried, independent], ids=repr)
+@pytest.mark.parametrize("allocate", [round_robin, independent], ids=repr)
 @pytest.mark.parametrize("ended", ENDS)
 def test_a_stream_that_was_saved_goes_on_bit_for_bit_from_anywhere(ended, allocate, learner, tmp_path):
     steps = len(went(build(ended, allocate=allocate, learner=learner), 40))
@@ -172,9 +172,9 @@ class Watched(Keyed):
 @pytest.mark.parametrize(("ended", "steps"), [("drop", 5), ("stop", 50)])
 def test_a_source_that_has_ended_is_not_read_again(ended, steps, size):
     sources = {"a": Watched(0, size), "b": Watched(1, 90)}
-    stream = Interleave(sources, 8, ended=ended)
+    stream = Interleave(sources, 8, on_exhausted=ended)
     went(stream, steps)
-    other = Interleave(sources, 8, ended=ended)
+    other = Interleave(sources, 8, on_exhausted=ended)
     other.load_state_dict(stream.state_dict())
     assert sources["a"].iterated == 1
     assert sources["b"].iterated == (2 if ended == "drop" else 1)
@@ -196,7 +196,7 @@ def test_receipts_from_before_the_state_was_saved_are_taken():
     ("change", "message"),
     [
         ({"batch_size": 9}, "had batch_size = 8, this one has 9"),
-        ({"ended": "stop"}, "had ended = 'drop', this one has 'stop'"),
+        ({"ended": "stop"}, "had on_exhausted = 'drop', this one has 'stop'"),
         ({"target": TARGET | {"list": 5.0}}, "target was"),
         ({"learner": Fixed()}, "had learner ="),
         ({"allocate": independent}, "had allocate ="),

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, TensorD
 
 import varmix
 from loading import EAGER, LABELS, Numbers, follow, losses
-from varmix.allocate import Shuffled, carried, stratified
+from varmix.allocate import Shuffled, round_robin, stratified
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler, TensorDraw
 from varmix.torch._source import is_reshuffled
 from varmix.torch._tagging import Samples, Slots
@@ -139,7 +139,7 @@ def test_one_group_is_plain_reshuffling(passes):
 @pytest.mark.parametrize("allocate", [None, Shuffled(100)], ids=repr)
 def test_groups_with_nothing_to_gain_give_every_point_once_a_pass(allocate):
     """Carried batches hold of every group what is due to it, shuffled ones what chance gives them."""
-    nothing = varmix.Fixed([0.0, 0.0, 0.0, 1.0])
+    nothing = varmix.learners.Fixed([0.0, 0.0, 0.0, 1.0])
     loader = AdaptiveLoader(Numbers(), LABELS, 10, learner=nothing, allocate=allocate, rng=0)
     counts = set()
     for _ in range(3):
@@ -155,9 +155,9 @@ def test_groups_with_nothing_to_gain_give_every_point_once_a_pass(allocate):
     [
         (LABELS, {}, Shuffled(100)),
         (varmix.Groups(LABELS, replacement=False), {}, Shuffled(100)),
-        (LABELS, {"learner": varmix.Cautious(window=7)}, Shuffled(100)),
-        (LABELS, {"learner": EAGER}, carried),
-        (LABELS, {"allocate": carried}, carried),
+        (LABELS, {"learner": varmix.learners.Cautious(window=7)}, Shuffled(100)),
+        (LABELS, {"learner": EAGER}, round_robin),
+        (LABELS, {"allocate": round_robin}, round_robin),
         (LABELS, {"learner": EAGER, "allocate": Shuffled(100)}, Shuffled(100)),
         (varmix.Groups(LABELS), {}, stratified),
     ],
@@ -171,10 +171,10 @@ def test_slots_are_allocated_as_told(family, options, expected):
 @pytest.mark.parametrize(
     ("family", "options", "expected"),
     [
-        (LABELS, {}, varmix.Cautious(varmix.BarrierNewton())),
-        (LABELS, {"gamma": 0.3}, varmix.Cautious(varmix.BarrierNewton(gamma=0.3))),
-        (varmix.Groups(LABELS), {}, varmix.BarrierNewton()),
-        (varmix.Groups(LABELS), {"gamma": 0.3}, varmix.BarrierNewton(gamma=0.3)),
+        (LABELS, {}, varmix.learners.Cautious(varmix.learners.BarrierNewton())),
+        (LABELS, {"gamma": 0.3}, varmix.learners.Cautious(varmix.learners.BarrierNewton(gamma=0.3))),
+        (varmix.Groups(LABELS), {}, varmix.learners.BarrierNewton()),
+        (varmix.Groups(LABELS), {"gamma": 0.3}, varmix.learners.BarrierNewton(gamma=0.3)),
         (LABELS, {"learner": EAGER}, EAGER),
     ],
 )
@@ -193,7 +193,7 @@ def test_a_loader_is_plain_shuffling_while_there_is_nothing_to_gain():
             loader.update(draw, 1.0 + 0.01 * batch)
         assert sorted(seen) == list(range(100))
     assert "not distinguishable from no gain, and a mixture is played only as far as it pays" in loader.meter.verdict()
-    assert 0.9 < loader.sampler.learnt_gain < 1.25
+    assert 0.9 < loader.sampler.learned_gain < 1.25
 
 
 def test_a_loader_goes_over_to_the_mixture_where_it_pays():
@@ -201,8 +201,8 @@ def test_a_loader_goes_over_to_the_mixture_where_it_pays():
     for batch, draw in loader:
         loader.update(draw, torch.where(batch >= 90, 10.0, 1.0))
     assert loader.mixture[2] > 0.3
-    assert loader.mixture.tolist() == pytest.approx(loader.learnt.tolist())
-    assert loader.sampler.learnt_gain > 1.5
+    assert loader.mixture.tolist() == pytest.approx(loader.learned_mixture.tolist())
+    assert loader.sampler.learned_gain > 1.5
     assert "keep it on" in loader.meter.verdict()
 
 
@@ -250,7 +250,7 @@ def test_the_end_of_a_pass_reaches_the_components_with_all_feedback():
     calls = []
 
     class Family(varmix.components.Family):
-        space, k, c = varmix.Points(100), 1, 1.0
+        space, k, c = varmix.components.Points(100), 1, 1.0
 
         def draw(self, lanes, uniforms):
             atoms = (uniforms.take(len(lanes)) * 100).astype(np.int64)
@@ -422,8 +422,8 @@ class NoLength(torch.utils.data.Dataset):
         (lambda: AdaptiveLoader(Numbers(), "labels", 8), TypeError, "labels of the points"),
         (lambda: AdaptiveLoader(Numbers(), RandomSampler(range(100)), 8), TypeError, "use_distributed_sampler=False"),
         (lambda: AdaptiveLoader(Numbers(), varmix.uniform(100), 8, rng=0), TypeError, "not both"),
-        (lambda: AdaptiveLoader(Numbers(), varmix.uniform(100), 8, allocate=carried), TypeError, "not both"),
-        (lambda: AdaptiveLoader(Numbers(), varmix.Uniform(varmix.Subsets(100, 3)), 8), TypeError, "points"),
+        (lambda: AdaptiveLoader(Numbers(), varmix.uniform(100), 8, allocate=round_robin), TypeError, "not both"),
+        (lambda: AdaptiveLoader(Numbers(), varmix.Uniform(varmix.components.Subsets(100, 3)), 8), TypeError, "points"),
         (lambda: AdaptiveLoader(Numbers(), LABELS, 0), ValueError, "batch_size"),
         (lambda: AdaptiveLoader(Numbers(), LABELS, 128, drop_last=True), ValueError, "fewer than one batch"),
         (lambda: make(steps=0), ValueError, "steps"),
@@ -613,7 +613,7 @@ def test_settings_cannot_be_changed_once_a_loader_is_built(name):
     assert len(list(loader)) == 13
 
 
-@pytest.mark.parametrize("name", ["epoch", "lag", "meter", "mixture", "learnt"])
+@pytest.mark.parametrize("name", ["epoch", "lag", "meter", "mixture", "learned"])
 def test_what_a_loader_says_of_itself_cannot_be_set(name):
     loader = AdaptiveLoader(Numbers(), LABELS, 8, rng=0)
     hint = "Call set_epoch" if name == "epoch" else ""

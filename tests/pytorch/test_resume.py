@@ -17,8 +17,8 @@ from loading import EAGER, LABELS, NEARLY, Numbers, follow
 from varmix.torch import AdaptiveLoader
 
 
-def make(workers=0, refresh=None, **options):
-    family = varmix.Groups(LABELS, replacement=False, refresh=refresh)
+def make(workers=0, resplit=None, **options):
+    family = varmix.Groups(LABELS, replacement=False, resplit=resplit)
     return AdaptiveLoader(Numbers(), family, 8, num_workers=workers, **{"rng": 0, "learner": EAGER, **options})
 
 
@@ -29,21 +29,21 @@ def through_a_file(state):
     return torch.load(file, weights_only=True)
 
 
-@pytest.mark.parametrize("refresh", [None, "cross"])
+@pytest.mark.parametrize("resplit", [None, "norms"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("stop", [1, 5, 12, 13, 14, 20, 26])
 @pytest.mark.parametrize("learner", [EAGER, NEARLY], ids=["eager", "cautious"])
-def test_a_run_stopped_anywhere_goes_on_as_if_it_had_not(workers, stop, refresh, learner):
-    whole = follow(make(workers, refresh, learner=learner), passes=3)
-    first = make(workers, refresh, learner=learner)
+def test_a_run_stopped_anywhere_goes_on_as_if_it_had_not(workers, stop, resplit, learner):
+    whole = follow(make(workers, resplit, learner=learner), passes=3)
+    first = make(workers, resplit, learner=learner)
     before = follow(first, steps=stop, passes=3)
     state = through_a_file(first.state_dict())
-    second = make(workers, refresh, learner=learner, rng=99)
+    second = make(workers, resplit, learner=learner, rng=99)
     second.load_state_dict(state)
     after = follow(second, steps=39 - stop, passes=4)
     assert before + after == whole
     assert len({str(mixture) for *_, mixture in whole}) > 20
-    assert second.meter.gain == _meter(make(workers, refresh, learner=learner)).gain
+    assert second.meter.gain == _meter(make(workers, resplit, learner=learner)).gain
 
 
 def _meter(loader):
@@ -142,7 +142,7 @@ def leaves(value):
 
 
 def test_a_state_is_tensors_and_plain_values():
-    loader = make(2, "cross")
+    loader = make(2, "norms")
     follow(loader, steps=5)
     assert {type(leaf) for leaf in leaves(loader.state_dict())} <= {torch.Tensor, int, float, str, bool, type(None)}
 
@@ -158,7 +158,7 @@ def _damaged(change):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda state: state.pop("meter"), "meter"),
+        (lambda state: state["sampler"].pop("meter"), "meter"),
         (lambda state: state["passes"].update(size=16), "batch_size 16"),
         (lambda state: state["passes"].update(full=3), "full batches in a pass: 3"),
         (lambda state: state["passes"].update(position=-1), "position"),
@@ -168,9 +168,9 @@ def _damaged(change):
         (lambda state: state["sampler"]["components"].update(mark=1), "other members"),
         (lambda state: state["sampler"].pop("serial"), "serial"),
         (lambda state: state["sampler"]["components"].update(masses=torch.ones(3) / 3), "masses"),
-        (lambda state: state["meter"].update(decay=0.5), "another window"),
-        (lambda state: state["meter"].update(unit=float("nan")), "damaged"),
-        (lambda state: state["meter"].update(sums=torch.ones(3)), "sums"),
+        (lambda state: state["sampler"]["meter"].update(decay=0.5), "another window"),
+        (lambda state: state["sampler"]["meter"].update(unit=float("nan")), "damaged"),
+        (lambda state: state["sampler"]["meter"].update(sums=torch.ones(3)), "sums"),
     ],
 )
 def test_a_state_that_does_not_fit_is_refused_and_nothing_changes(change, words):

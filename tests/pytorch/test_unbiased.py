@@ -41,7 +41,10 @@ def remembering(sampler):
 def test_the_expectation_of_every_batch_is_the_full_gradient(workers):
     """Exactly: summed over all points, by the law that the batch was drawn with while workers ran ahead."""
     each = gradients()
-    lengths, table = np.linalg.norm(each, axis=1), varmix.with_uniform(varmix.Groups(LABELS)).ratios(np.arange(100))
+    lengths, table = (
+        np.linalg.norm(each, axis=1),
+        varmix.components.with_uniform(varmix.Groups(LABELS)).ratios(np.arange(100)),
+    )
     loader = AdaptiveLoader(Numbers(), varmix.Groups(LABELS), 10, rng=0, num_workers=workers, steps=20)
     mixtures, late = remembering(loader.sampler), 0
     for batch, draw in loader:
@@ -80,8 +83,8 @@ def test_the_average_over_many_batches_is_the_full_gradient(workers, replacement
 def test_the_mixture_reaches_the_optimum_in_spite_of_the_lag(workers):
     lengths = np.linalg.norm(gradients(), axis=1)
     sampler = varmix.vrm(varmix.Groups(LABELS), rng=0)
-    census = sampler.census()
-    evidence = varmix.Evidence.from_draw(census, lengths)
+    draw_all = sampler.draw_all()
+    evidence = varmix.learners.Evidence.from_draw(draw_all, lengths)
     cost, best = evidence.value, hindsight.best_mixture(evidence, gamma=0.1).mixture
     loader = AdaptiveLoader(Numbers(), sampler, 32, num_workers=workers, steps=1500)
     for batch, draw in loader:

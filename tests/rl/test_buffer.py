@@ -143,7 +143,7 @@ def test_what_was_overwritten_is_counted_and_still_teaches():
 
 
 def test_settings_learner_and_reweighting_reach_the_sampler():
-    learner, power = varmix.BarrierNewton(gamma=0.3), varmix.reweight.Power(0.4)
+    learner, power = varmix.learners.BarrierNewton(gamma=0.3), varmix.reweight.Power(0.4)
     buffer = filled(100, settings=[(0.0, 0.6)], learner=learner, reweight=power)
     assert buffer.replay.settings == ((0.0, 0.6),)
     assert buffer.sampler.learner is learner
@@ -206,7 +206,7 @@ def test_vector_environments_of_gymnasium_leave_out_the_steps_that_only_reset():
 
 def test_transitions_are_found_by_their_numbers():
     buffer = filled(70, capacity=50)
-    ids = buffer.sampler.census().indices
+    ids = buffer.sampler.draw_all().indices
     assert ids.tolist() == list(range(20, 70))
     assert buffer.transitions(ids).rewards.tolist() == list(range(20, 70))  # the reward of item i was i
     batch, draw = buffer.sample(8)

@@ -138,7 +138,7 @@ OTHERS = {
     ),
     "other keys": ({"observation_space": Space(spaces={"a": BOX})}, r"expected the entries .*observation\['a'\]"),
     "other settings": ({"settings": [(0.1, 0.5)]}, r"settings = .*, this one has \[\[0.1, 0.5\]\]"),
-    "another learner": ({"learner": varmix.BarrierNewton(gamma=0.2)}, "learner"),
+    "another learner": ({"learner": varmix.learners.BarrierNewton(gamma=0.2)}, "learner"),
 }
 
 

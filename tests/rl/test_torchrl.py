@@ -86,7 +86,9 @@ def test_the_words_for_a_sampler_say_how_full_it_is_and_what_it_learnt():
 
 
 def test_settings_learner_and_reweighting_are_those_given():
-    sampler = MixtureSampler(10, [(0.1, 0.5)], learner=varmix.Fixed([1.0, 0.0]), reweight=varmix.reweight.Clip(2.0))
+    sampler = MixtureSampler(
+        10, [(0.1, 0.5)], learner=varmix.learners.Fixed([1.0, 0.0]), reweight=varmix.reweight.Clip(2.0)
+    )
     assert sampler.replay.settings == ((0.1, 0.5),)
     assert sampler.sampler.mixture.tolist() == [1.0, 0.0]
     assert sampler.sampler.reweight == varmix.reweight.Clip(2.0)

@@ -39,7 +39,7 @@ SAMPLERS = {
         lambda lipschitz: 2 * np.mean(lipschitz),
     ),
     "vrm, window": (
-        lambda problem: varmix.vrm(varmix.Groups(LABELS), learner=varmix.BarrierNewton(window=2000), rng=1),
+        lambda problem: varmix.vrm(varmix.Groups(LABELS), learner=varmix.learners.BarrierNewton(window=2000), rng=1),
         np.mean,
     ),
 }

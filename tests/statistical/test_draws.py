@@ -11,9 +11,10 @@ import pytest
 import varmix
 from families import FAMILIES, TARGET, N, probabilities
 from helpers import random_mixture, target_of
-from varmix import Dense, Fixed, Groups, Sampler, with_uniform
-from varmix.allocate import Shuffled, carried, independent, shared, stratified, systematic
-from varmix.components import Family
+from varmix import Dense, Groups, Sampler
+from varmix.allocate import Shuffled, independent, one_component, round_robin, stratified, systematic
+from varmix.components import Family, with_uniform
+from varmix.learners import Fixed
 from varmix.testing import all_atoms, chi_square_z, count_atoms
 
 LIMIT = 3.9
@@ -27,7 +28,7 @@ def law_of(family, w):
 
 
 def z_of_draws(family, w, *, allocate=independent, m=10_000, batches=20):
-    sampler = Sampler(family, Fixed(w), rng=0, allocate=allocate)
+    sampler = Sampler(family, learner=Fixed(w), rng=0, allocate=allocate)
     atoms = np.concatenate([sampler.draw(m).indices for _ in range(batches)])
     return chi_square_z(count_atoms(atoms, family.space), law_of(family, w))
 
@@ -45,7 +46,7 @@ def test_draws_of_every_family_follow_density_times_target(name):
 
 
 @pytest.mark.parametrize("allocate", [independent, stratified, systematic], ids=repr)
-@pytest.mark.parametrize("name", ["dense, target", "groups, smoothed", "distances", "stack, anchored"])
+@pytest.mark.parametrize("name", ["dense, target", "groups, smoothed", "distances", "stack, uniform"])
 def test_draws_follow_density_times_target_under_every_allocation(name, allocate):
     """Stratified counts vary less than independent ones, so the test is on the safe side for them."""
     family = FAMILIES[name]()
@@ -67,14 +68,14 @@ def z_of_orders(allocate):
 
 def test_shuffled_groups_with_nothing_to_gain_are_plain_reshuffling_in_law():
     assert z_of_orders(Shuffled(5)) < LIMIT
-    assert z_of_orders(carried) > 10 * LIMIT  # the control: even batches leave most orders out
+    assert z_of_orders(round_robin) > 10 * LIMIT  # the control: even batches leave most orders out
 
 
 def test_first_draws_of_shared_batches_follow_density_times_target():
     """The slots of one batch share their lane, so only one slot of each is independent of the rest."""
-    family = FAMILIES["dense, anchored"]()
+    family = FAMILIES["dense, uniform"]()
     w = random_mixture(np.random.default_rng(2), family.k, 0.1)
-    sampler = Sampler(family, Fixed(w), rng=3, allocate=shared)
+    sampler = Sampler(family, learner=Fixed(w), rng=3, allocate=one_component)
     atoms = np.array([sampler.draw(4).indices[2] for _ in range(20_000)])
     assert chi_square_z(np.bincount(atoms, minlength=N), law_of(family, w)) < LIMIT
 
@@ -82,19 +83,19 @@ def test_first_draws_of_shared_batches_follow_density_times_target():
 def test_draws_follow_the_mixture_while_it_is_learnt():
     """Each draw by the law of its own time: the probabilities of all rounds add up to the expected counts."""
     sampler = varmix.vrm(Dense(probabilities()), rng=4)
-    census, counts, expected = sampler.census().ratios, np.zeros(N, dtype=np.int64), np.zeros(N)
+    draw_all, counts, expected = sampler.draw_all().ratios, np.zeros(N, dtype=np.int64), np.zeros(N)
     for _ in range(2000):
-        expected += 20 * census @ sampler.mixture / N
+        expected += 20 * draw_all @ sampler.mixture / N
         draw = sampler.draw(20)
         counts += np.bincount(draw.indices, minlength=N)
         sampler.update(draw, draw.indices % 5 == 0)
-    assert np.abs(census @ sampler.mixture / N - expected / expected.sum()).max() > 1e-3
+    assert np.abs(draw_all @ sampler.mixture / N - expected / expected.sum()).max() > 1e-3
     assert chi_square_z(counts, expected / expected.sum()) < LIMIT
 
 
 def test_points_of_target_zero_never_come():
     for name in ("uniform, target", "dense, target", "groups, target", "distances, target"):
-        sampler = Sampler(FAMILIES[name](), Fixed(), rng=5)
+        sampler = Sampler(FAMILIES[name](), learner=Fixed(), rng=5)
         assert (TARGET[sampler.draw(50_000).indices] > 0).all()
 
 
@@ -133,7 +134,7 @@ def never_the_last(atoms, uniforms):
 
 
 @pytest.mark.parametrize("spoil", [tilted, shifted, never_the_last])
-@pytest.mark.parametrize("name", ["dense, anchored", "groups, anchored", "distances"])
+@pytest.mark.parametrize("name", ["dense, uniform", "groups, uniform", "distances"])
 def test_a_wrong_sampler_fails_the_same_test(name, spoil):
     right = FAMILIES[name]()
     w = random_mixture(np.random.default_rng(6), right.k, 0.1)

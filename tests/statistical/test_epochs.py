@@ -37,26 +37,26 @@ def z(found):
 
 
 def test_with_replacement_an_epoch_weighs_everything_as_it_should_while_the_mixture_moves():
-    assert (z(epochs(varmix.Cautious(), 2, replacement=True)) < 3.9).all()
+    assert (z(epochs(varmix.learners.Cautious(), 2, replacement=True)) < 3.9).all()
 
 
 def test_without_replacement_an_epoch_of_a_fixed_mixture_weighs_everything_as_it_should():
     assert with_uniform(varmix.Groups(LABELS)).k == len(MIXTURE)
-    group, outlier = np.moveaxis(epochs(varmix.Fixed(MIXTURE), 2), 2, 0)
+    group, outlier = np.moveaxis(epochs(varmix.learners.Fixed(MIXTURE), 2), 2, 0)
     assert np.abs(group).max() < 0.02  # what is due to it in an epoch, to a slot or two
     assert np.abs(group.mean()) < 0.002
     assert (z(outlier) < 3.9).all()
 
 
 def test_without_replacement_an_epoch_weighs_an_outlier_too_much_while_the_mixture_moves():
-    first, _, third = epochs(varmix.Cautious(), 3).mean(axis=0)
+    first, _, third = epochs(varmix.learners.Cautious(), 3).mean(axis=0)
     assert 0.02 < first[0] < 0.05
     assert 0.18 < first[1] < 0.30
     assert np.abs(third).max() < 0.02
 
 
 def test_a_mixture_that_moves_from_the_first_batch_on_is_off_by_less():
-    first, _, third = epochs(varmix.BarrierNewton(), 3).mean(axis=0)
+    first, _, third = epochs(varmix.learners.BarrierNewton(), 3).mean(axis=0)
     assert abs(first[0]) < 0.001
     assert 0.01 < first[1] < 0.09
     assert np.abs(third).max() < 0.01

@@ -62,15 +62,15 @@ def test_points_found_by_a_scan_follow_the_same_law(tries):
 def test_uniform_sets_are_uniform(size):
     ratios = np.ones(math.comb(8, size))
     assert abs(z_of_draws(Uniform(Subsets(8, size)), 0, ratios)) < LIMIT
-    assert abs(z_of_draws(KDpp(features(8, 2), size, [1.0]).anchored(), 1, ratios)) < LIMIT
+    assert abs(z_of_draws(KDpp(features(8, 2), size, [1.0]).with_uniform(), 1, ratios)) < LIMIT
 
 
 def test_mixtures_of_sets_follow_their_density():
     X = features(9, 3)
-    family, w = KDpp(X, 3, RIDGES).anchored(), np.array([0.4, 0.1, 0.2, 0.3])
+    family, w = KDpp(X, 3, RIDGES).with_uniform(), np.array([0.4, 0.1, 0.2, 0.3])
     columns = [ratios_by_enumeration(X @ X.T, 3, ridge) for ridge in RIDGES]
     density = np.column_stack([*columns, np.ones(len(columns[0]))]) @ w
-    sampler = Sampler(family, Fixed(w), rng=0, allocate=independent)
+    sampler = Sampler(family, learner=Fixed(w), rng=0, allocate=independent)
     counts = sum(count_atoms(sampler.draw(100_000).indices, family.space) for _ in range(10))
     assert abs(chi_square_z(counts, density / len(density))) < LIMIT
 

@@ -4,33 +4,13 @@ import numpy as np
 import pytest
 
 import varmix
-from varmix import (
-    OGD,
-    ONS,
-    BarrierNewton,
-    Cautious,
-    Cumulative,
-    Dense,
-    Distances,
-    Evidence,
-    Fixed,
-    GainMeter,
-    Groups,
-    KDpp,
-    Leader,
-    Neyman,
-    Points,
-    RestrictedSimplex,
-    Sampler,
-    Stack,
-    Subsets,
-    Uniform,
-    literature,
-    with_uniform,
-)
-from varmix.components import Family
+from varmix import Dense, Distances, Groups, KDpp, Sampler, Stack, Uniform, literature
+from varmix.components import Cumulative, Family, Points, Subsets, with_uniform
 from varmix.hindsight import best_mixture, regret
+from varmix.learners import OGD, ONS, BarrierNewton, Cautious, Evidence, Fixed, Leader, Neyman
+from varmix.meter import GainMeter
 from varmix.reweight import Clip, Power, SoftTruncation
+from varmix.simplex import RestrictedSimplex
 from varmix.testing import same
 from varmix.theory import full_information, partial_information
 
@@ -74,7 +54,7 @@ REFUSED = {
     "mixed labels": (lambda: Groups([1, "a", None]), TypeError, "integers, booleans or strings"),
     "labels of the wrong length": (lambda: Groups([0, 1], target=[1, 1, 1]), ValueError, r"shape \(2,\)"),
     "reshuffled sets": (
-        lambda: varmix.uniform(varmix.Subsets(4, 2), replacement=False),
+        lambda: varmix.uniform(varmix.components.Subsets(4, 2), replacement=False),
         TypeError,
         r"Without replacement, give a number of points, got Subsets",
     ),
@@ -86,13 +66,13 @@ REFUSED = {
         ValueError,
         "Without replacement the target must be constant inside each group; .* Use replacement=True",
     ),
-    "refresh under an uneven target": (
-        lambda: Groups([0, 0, 1], target=[1, 2, 1], refresh="cross"),
+    "resplit under an uneven target": (
+        lambda: Groups([0, 0, 1], target=[1, 2, 1], resplit="norms"),
         ValueError,
-        "With refresh the target must be constant inside each group; .* Use refresh=None",
+        "With resplit the target must be constant inside each group; .* Use resplit=None",
     ),
-    "an unknown refresh": (lambda: Groups([0, 1], refresh="often"), ValueError, "None or 'cross', got 'often'"),
-    "refresh true": (lambda: Groups([0, 1], refresh=True), ValueError, "None or 'cross', got True"),
+    "an unknown resplit": (lambda: Groups([0, 1], resplit="often"), ValueError, "None or 'norms', got 'often'"),
+    "resplit true": (lambda: Groups([0, 1], resplit=True), ValueError, "None or 'norms', got True"),
     # distances
     "nan in X": (lambda: Distances([[0.0], [NAN]], [[0.0]]), ValueError, "row 1 is not"),
     "complex X": (lambda: Distances([[1j]], [[0.0]]), TypeError, "real numbers"),
@@ -160,10 +140,18 @@ REFUSED = {
     "window one": (lambda: BarrierNewton(window=1), ValueError, "at least 2"),
     "unknown projection": (lambda: ONS(projection="fast"), ValueError, "'exact' or 'pgd'"),
     "step size zero": (lambda: OGD(step_size=0.0), ValueError, "above zero"),
-    "no doubt": (lambda: Cautious(doubt=0.9), ValueError, "doubt must be at least 1"),
-    "no more than doubt": (lambda: Cautious(doubt=2.0, keep=2.0), ValueError, "below keep; got 2.0, 2.0"),
-    "doubt a word": (lambda: Cautious(doubt="much"), TypeError, "doubt"),
-    "twice as cautious": (lambda: Cautious(Cautious()), TypeError, r"such as varmix.BarrierNewton\(\), got Cautious"),
+    "off_below under one": (lambda: Cautious(off_below=0.9), ValueError, "off_below must be at least 1"),
+    "on_above not above off_below": (
+        lambda: Cautious(off_below=2.0, on_above=2.0),
+        ValueError,
+        "below on_above; got 2.0 and 2.0",
+    ),
+    "off_below a word": (lambda: Cautious(off_below="much"), TypeError, "off_below"),
+    "twice as cautious": (
+        lambda: Cautious(Cautious()),
+        TypeError,
+        r"such as varmix.learners.BarrierNewton\(\), got Cautious",
+    ),
     "the class of a learner": (lambda: Cautious(BarrierNewton), TypeError, "learner must be one"),
     "no learner": (lambda: Cautious(3), TypeError, "learner must be one"),
     "cautious for no time": (lambda: Cautious(window=1), ValueError, "at least 2"),
@@ -241,21 +229,28 @@ REFUSED = {
     "vrm of labels": (lambda: varmix.vrm(np.array([0, 1])), TypeError, r"varmix.Groups\(labels\), got ndarray"),
     "a stack of nothing": (lambda: Stack(None), TypeError, "got NoneType"),
     "a class for a family": (lambda: with_uniform(Groups), TypeError, "Components must be a family"),
-    "no family": (lambda: Sampler(None, Fixed()), TypeError, "components must be"),
+    "no family": (
+        lambda: Sampler(None, learner=Fixed()),
+        TypeError,
+        "Pass labels, one per point, or a family .* got None",
+    ),
     "a word for a learner": (lambda: varmix.vrm(Uniform(2), learner="ons"), TypeError, "learner must be"),
-    "a class for a learner": (lambda: Sampler(Uniform(2), Fixed), TypeError, "learner must be"),
-    "a word for an allocation": (lambda: Sampler(Uniform(2), Fixed(), allocate="all"), TypeError, "allocate must be"),
-    "no reweighting": (lambda: Sampler(Uniform(2), Fixed(), reweight=None), TypeError, "reweight must be"),
-    "no anchor": (lambda: Sampler(Groups([0, 1]), BarrierNewton()), ValueError, "with_uniform"),
+    "a class for a learner": (lambda: Sampler(Uniform(2), learner=Fixed), TypeError, "learner must be"),
+    "a word for an allocation": (
+        lambda: Sampler(Uniform(2), learner=Fixed(), allocate="all"),
+        TypeError,
+        "allocate must be",
+    ),
+    "no reweighting": (lambda: Sampler(Uniform(2), learner=Fixed(), reweight=None), TypeError, "reweight must be"),
     "stacked cursors": (
         lambda: varmix.vrm(Groups([0, 1], replacement=False), Uniform(2)),
         ValueError,
-        "cannot be stacked",
+        "cannot be mixed with other families",
     ),
     "cursors inside a stack": (
         lambda: varmix.vrm(Stack(Groups([0, 1], replacement=False), Uniform(2))),
         ValueError,
-        "cannot be stacked",
+        "cannot be mixed with other families",
     ),
     "vrm of nothing": (varmix.vrm, TypeError, "at least one family"),
     "gamma beside a learner": (lambda: varmix.vrm(Uniform(2), gamma=0.1, learner=OGD()), TypeError, "not both"),
@@ -272,7 +267,7 @@ REFUSED = {
     "gamma of the sums zero": (lambda: Cumulative(3, gamma=0.0), ValueError, "above zero"),
     "a gamma of zero at a point": (lambda: Cumulative(3, gamma=[1, 0, 1]), ValueError, "point 1 has 0"),
     "gamma of other points": (lambda: Cumulative(3, gamma=[1, 1]), ValueError, r"shape \(3,\)"),
-    "theta zero": (lambda: varmix.vrb(3, theta=0.0), ValueError, r"theta must lie in \(0, 1\]"),
+    "theta zero": (lambda: varmix.literature.vrb(3, theta=0.0), ValueError, r"theta must lie in \(0, 1\]"),
     "a bandit's step and horizon": (lambda: literature.bandit(3, step=1.0, rounds=9), TypeError, "not both"),
     "a bandit's eta": (lambda: literature.bandit(3, eta=0.0), ValueError, r"eta must lie in \(0, 1\]"),
     "a bandit's step of zero": (lambda: literature.bandit(3, step=0.0), ValueError, "above zero"),
@@ -356,7 +351,7 @@ class _StrangeRatios(Family):
 
 @pytest.mark.parametrize("ratio", [0.0, 1e-300, INF, NAN])
 def test_a_strange_density_is_blamed_on_the_components_and_not_on_the_norms(ratio):
-    sampler = Sampler(_StrangeRatios(ratio), Fixed(), rng=0)
+    sampler = Sampler(_StrangeRatios(ratio), learner=Fixed(), rng=0)
     draw = sampler.draw(2)
     before = sampler.state_dict()
     with pytest.raises(ValueError, match=f"row 1 is {ratio:.3g}, and its norm, 3, is not to blame"):
@@ -412,10 +407,10 @@ class _OneSubset(Family):
 
 
 def test_subsets_have_no_census():
-    sampler = Sampler(_OneSubset(), Fixed())
+    sampler = Sampler(_OneSubset(), learner=Fixed())
     assert sampler.draw(2).indices.shape == (2, 2)
-    with pytest.raises(TypeError, match="census"):
-        sampler.census()
+    with pytest.raises(TypeError, match="draw_all"):
+        sampler.draw_all()
 
 
 class _Fails(Family):
@@ -467,17 +462,17 @@ class _DrawsTooFew(_Fails):
 
 
 def test_a_family_that_draws_too_few_is_named_and_nothing_changes():
-    sampler = Sampler(_DrawsTooFew(), Fixed(), rng=0)
+    sampler = Sampler(_DrawsTooFew(), learner=Fixed(), rng=0)
     before = sampler.state_dict()
     with pytest.raises(ValueError, match=r"_DrawsTooFew.* drew 1 atoms"):
         sampler.draw(2)
     assert same(sampler.state_dict(), before)
 
 
-@pytest.mark.parametrize("allocate", [varmix.allocate.stratified, varmix.allocate.carried])
+@pytest.mark.parametrize("allocate", [varmix.allocate.stratified, varmix.allocate.round_robin])
 @pytest.mark.parametrize("family", [_Fails, _FailsInOneCall])
 def test_a_reweighting_that_fails_leaves_the_sampler_as_it_was(family, allocate):
-    sampler = Sampler(family(), Fixed(), rng=0, allocate=allocate)
+    sampler = Sampler(family(), learner=Fixed(), rng=0, allocate=allocate)
     before = sampler.state_dict()
     sampler.reweight = _Declines(2.0)
     with pytest.raises(RuntimeError, match="no weights today"):
@@ -489,7 +484,7 @@ def test_a_reweighting_that_fails_leaves_the_sampler_as_it_was(family, allocate)
 @pytest.mark.parametrize("kind", [_Fails, _FailsInOneCall])
 def test_a_family_that_fails_leaves_the_sampler_as_it_was(kind):
     family = kind()
-    sampler = Sampler(family, Fixed(), rng=0)
+    sampler = Sampler(family, learner=Fixed(), rng=0)
     draw = sampler.draw(2)
     before = sampler.state_dict()
     family.broken = True

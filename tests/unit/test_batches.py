@@ -5,12 +5,14 @@ import pytest
 
 import varmix
 from helpers import Constant
-from varmix import Dense, Fixed, Groups, Sampler, with_uniform
+from varmix import Dense, Groups, Sampler
 from varmix._core.rng import Uniforms
-from varmix.allocate import Shuffled, assign_batches, carried, independent, shared, stratified, systematic
+from varmix.allocate import Shuffled, assign_batches, independent, one_component, round_robin, stratified, systematic
+from varmix.components import with_uniform
+from varmix.learners import Fixed
 from varmix.testing import same
 
-STATELESS = [independent, stratified, systematic, shared]
+STATELESS = [independent, stratified, systematic, one_component]
 SHARES = np.array([0.3, 0.0, 0.45, 0.25])
 LABELS = np.repeat([0, 1, 2], [5, 20, 75])
 
@@ -45,7 +47,7 @@ def test_batches_have_uniforms_of_their_own(allocation):
     assert len(np.unique(lanes.reshape(50, 3), axis=0)) > 2
 
 
-@pytest.mark.parametrize("allocation", [independent, stratified, systematic, shared], ids=repr)
+@pytest.mark.parametrize("allocation", [independent, stratified, systematic, one_component], ids=repr)
 def test_batches_of_one_are_independent_whatever_the_allocation(allocation):
     lanes, _ = assign_batches(allocation, np.empty(0), SHARES, 1, 200, Uniforms(0))
     expected, _ = independent.assign(np.empty(0), SHARES, 200, Uniforms(0))
@@ -57,18 +59,18 @@ def counts(draw, batches):
 
 
 def test_every_batch_is_stratified_by_itself():
-    sampler = Sampler(Groups(LABELS), Fixed([0.25, 0.25, 0.5]), rng=0)
+    sampler = Sampler(Groups(LABELS), learner=Fixed([0.25, 0.25, 0.5]), rng=0)
     assert counts(sampler.draw(8, batches=30), 30) == [[2, 2, 4]] * 30
 
 
 def test_independent_batches_are_not():
     """Negative control of the test above."""
-    sampler = Sampler(Groups(LABELS), Fixed([0.25, 0.25, 0.5]), rng=0, allocate=independent)
+    sampler = Sampler(Groups(LABELS), learner=Fixed([0.25, 0.25, 0.5]), rng=0, allocate=independent)
     assert len({tuple(count) for count in counts(sampler.draw(8, batches=30), 30)}) > 5
 
 
 def test_shared_batches_have_one_group_each():
-    sampler = Sampler(Groups(LABELS), Fixed([0.25, 0.25, 0.5]), rng=0, allocate=shared)
+    sampler = Sampler(Groups(LABELS), learner=Fixed([0.25, 0.25, 0.5]), rng=0, allocate=one_component)
     groups = LABELS[sampler.draw(4, batches=30).indices].reshape(30, 4)
     assert (groups == groups[:, :1]).all()
     assert set(groups[:, 0].tolist()) == {0, 1, 2}
@@ -83,7 +85,7 @@ def test_one_batch_is_a_plain_draw_to_the_last_bit(rest):
 
 
 @pytest.mark.parametrize(("m", "batches"), [(1, 40), (7, 9), (100, 3)])
-@pytest.mark.parametrize("allocate", [carried, Shuffled(100)], ids=repr)
+@pytest.mark.parametrize("allocate", [round_robin, Shuffled(100)], ids=repr)
 def test_batches_without_replacement_are_consecutive_draws_without_updates(m, batches, allocate):
     one, many = (varmix.vrm(Groups(LABELS, replacement=False), rng=3, allocate=allocate) for _ in range(2))
     for sampler in (one, many):
@@ -96,9 +98,9 @@ def test_batches_without_replacement_are_consecutive_draws_without_updates(m, ba
     assert same(one.state_dict()["allocation"], many.state_dict()["allocation"])
 
 
-@pytest.mark.parametrize("allocation", [*STATELESS, carried, Shuffled(10), Theirs()], ids=repr)
+@pytest.mark.parametrize("allocation", [*STATELESS, round_robin, Shuffled(10), Theirs()], ids=repr)
 def test_a_receipt_of_several_batches_is_one_round_of_feedback(allocation):
-    sampler = Sampler(with_uniform(Groups(LABELS)), varmix.BarrierNewton(), rng=0, allocate=allocation)
+    sampler = Sampler(with_uniform(Groups(LABELS)), learner=varmix.learners.BarrierNewton(), rng=0, allocate=allocation)
     draw = sampler.draw(4, batches=6)
     assert len(draw) == len(draw.weights) == 24
     sampler.update(draw, 1.0 * (LABELS[draw.indices] == 0))
@@ -107,7 +109,7 @@ def test_a_receipt_of_several_batches_is_one_round_of_feedback(allocation):
 
 
 def test_an_allocation_of_others_is_asked_batch_by_batch_and_keeps_its_state():
-    sampler = Sampler(Groups(LABELS), Fixed([0.25, 0.25, 0.5]), rng=0, allocate=Theirs())
+    sampler = Sampler(Groups(LABELS), learner=Fixed([0.25, 0.25, 0.5]), rng=0, allocate=Theirs())
     assert counts(sampler.draw(8, batches=30), 30) == [[2, 2, 4]] * 30
     assert sampler.state_dict()["allocation"].tolist() == [240.0]
 
@@ -125,7 +127,7 @@ class Tires(Theirs):
 
 
 def test_a_failure_in_a_later_batch_rewinds_all_of_them():
-    sampler = Sampler(Groups(LABELS), Fixed(), rng=0, allocate=Tires())
+    sampler = Sampler(Groups(LABELS), learner=Fixed(), rng=0, allocate=Tires())
     before = sampler.state_dict()
     with pytest.raises(RuntimeError, match="tired"):
         sampler.draw(3000, batches=4)

@@ -1,4 +1,4 @@
-"""Cautious plays the anchor until what was learnt pays, and loses nothing on the way."""
+"""Cautious plays the anchor until what was learned pays, and loses nothing on the way."""
 
 from typing import Any, NamedTuple
 
@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import varmix
-from varmix import BarrierNewton, Cautious, Evidence, Fixed, Groups, Sampler, with_uniform
+from varmix import Groups, Sampler
 from varmix.allocate import Shuffled
+from varmix.components import with_uniform
+from varmix.learners import BarrierNewton, Cautious, Evidence, Fixed
 from varmix.learners._base import save_state
 from varmix.testing import same
 
@@ -52,7 +54,7 @@ def test_where_there_is_nothing_to_gain_the_anchor_is_played_to_the_bit():
 def test_where_there_is_much_to_gain_the_learner_is_played():
     states = course(Cautious(window=10), [uneven()] * 100)
     assert states[0].mixture.tolist() == ANCHOR.tolist()
-    np.testing.assert_allclose(states[-1].mixture, states[-1].learnt.mixture, rtol=1e-12)
+    np.testing.assert_allclose(states[-1].mixture, states[-1].learned.mixture, rtol=1e-12)
     assert states[-1].mixture[0] > 0.5
 
 
@@ -72,7 +74,7 @@ def test_the_learner_steps_as_it_would_alone(seed):
     rounds = random_rounds(seed)
     alone, cautious = course(BarrierNewton(), rounds), course(Cautious(), rounds)
     for mine, state in zip(alone, cautious, strict=True):
-        assert same(save_state(mine), save_state(state.learnt))
+        assert same(save_state(mine), save_state(state.learned))
 
 
 @given(st.integers(0, 10**6), st.integers(2, 30))
@@ -82,7 +84,7 @@ def test_the_gain_is_that_of_mixtures_that_had_not_seen_the_round(seed, window):
     states = course(learner, rounds)
     weights = (1.0 - 1.0 / window) ** np.arange(len(rounds))[::-1]
     anchor = np.array([evidence.value(ANCHOR) for evidence in rounds])
-    cost = np.array([e.value(state.learnt.mixture) for e, state in zip(rounds, states, strict=False)])
+    cost = np.array([e.value(state.learned.mixture) for e, state in zip(rounds, states, strict=False)])
     scales = [anchor[0]]
     for a in anchor[1:]:
         scales.append(0.9 * scales[-1] + 0.1 * a)
@@ -94,10 +96,10 @@ def test_the_gain_is_that_of_mixtures_that_had_not_seen_the_round(seed, window):
 
 @given(st.integers(0, 10**6))
 def test_what_is_played_lies_between_the_anchor_and_what_was_learnt(seed):
-    learner = Cautious(doubt=1.0, keep=1.3, window=5)
+    learner = Cautious(off_below=1.0, on_above=1.3, window=5)
     for state in course(learner, random_rounds(seed)):
         part = learner.part(learner.gain(state))
-        np.testing.assert_allclose(state.mixture, (1 - part) * ANCHOR + part * state.learnt.mixture, atol=1e-12)
+        np.testing.assert_allclose(state.mixture, (1 - part) * ANCHOR + part * state.learned.mixture, atol=1e-12)
         assert state.mixture[-1] >= learner.gamma
 
 
@@ -144,13 +146,13 @@ def test_a_mixture_that_leaves_out_what_was_drawn_is_not_played():
 
 def test_it_needs_rows_where_its_learner_does():
     assert not Cautious().needs_rows
-    assert Cautious(varmix.Leader()).needs_rows
+    assert Cautious(varmix.learners.Leader()).needs_rows
 
 
-def test_the_anchor_must_be_there():
-    with pytest.raises(ValueError, match=r"The last component .* must be the uniform law"):
-        Sampler(Groups([0, 0, 1]), Cautious(Fixed()), rng=0)
-    assert Sampler(with_uniform(Groups([0, 0, 1])), Cautious(Fixed()), rng=0).mixture.tolist() == ANCHOR.tolist()
+def test_the_uniform_component_is_added_where_it_is_missing():
+    for family in (Groups([0, 0, 1]), with_uniform(Groups([0, 0, 1]))):
+        sampler = Sampler(family, learner=Cautious(Fixed()), rng=0)
+        assert sampler.mixture.tolist() == ANCHOR.tolist()
 
 
 def trained(groups, norms, rounds=200):
@@ -163,12 +165,12 @@ def trained(groups, norms, rounds=200):
     return sampler, draws
 
 
-@pytest.mark.parametrize("refresh", [None, "cross"])
-def test_a_cautious_sampler_of_even_points_is_plain_shuffling(refresh):
+@pytest.mark.parametrize("resplit", [None, "norms"])
+def test_a_cautious_sampler_of_even_points_is_plain_shuffling(resplit):
     """Every point once a pass, without weights, in spite of the feedback."""
-    groups = Groups(np.repeat([0, 1, 2], [60, 30, 10]), replacement=False, refresh=refresh)
+    groups = Groups(np.repeat([0, 1, 2], [60, 30, 10]), replacement=False, resplit=resplit)
     sampler, draws = trained(groups, np.random.default_rng(0).uniform(0.9, 1.1, size=100))
-    assert sampler.learnt.max() < 0.99  # which is not where the learner is
+    assert sampler.learned_mixture.max() < 0.99  # which is not where the learner is
     assert {weight for draw in draws for weight in draw.weights} == {1.0}
     for first in range(0, 200, 10):
         drawn = np.concatenate([draw.indices for draw in draws[first : first + 10]])
@@ -180,7 +182,7 @@ def test_a_cautious_sampler_of_uneven_points_goes_over_to_the_mixture():
     sampler, draws = trained(Groups(labels, replacement=False), np.array([1.0, 1.0, 8.0])[labels])
     assert {weight for draw in draws[:5] for weight in draw.weights} == {1.0}
     assert sampler.mixture[2] > 0.4
-    np.testing.assert_allclose(sampler.mixture, sampler.learnt, rtol=1e-12)
+    np.testing.assert_allclose(sampler.mixture, sampler.learned_mixture, rtol=1e-12)
     values = np.arange(100.0)
     estimate = np.mean([(draw.weights * values[draw.indices]).mean() for draw in draws])
     assert estimate == pytest.approx(values.mean(), rel=0.03)
@@ -209,40 +211,49 @@ def test_a_learner_of_ones_own_may_be_inside_and_need_not_be_a_dataclass(tmp_pat
     one.update(one.draw(4), np.ones(4))
     varmix.save(tmp_path / "state", one)
     varmix.load(tmp_path / "state", other)
-    assert other.learnt.tolist() == one.learnt.tolist()
+    assert other.learned_mixture.tolist() == one.learned_mixture.tolist()
 
 
 def test_a_state_may_have_something_else_under_the_name_of_learnt():
     class State(NamedTuple):
         mixture: Any
-        learnt: int
+        learned: int
 
     class Counts(Fixed):
         def init(self, k):
             return State(np.full(k, 1 / k), 0)
 
         def step(self, state, evidence):
-            return state._replace(learnt=state.learnt + 1)
+            return state._replace(learned=state.learned + 1)
 
-    sampler = Sampler(with_uniform(Groups([0, 0, 1])), Counts(), rng=0)
+    sampler = Sampler(with_uniform(Groups([0, 0, 1])), learner=Counts(), rng=0)
     sampler.update(sampler.draw(4), np.ones(4))
-    assert sampler.learnt.tolist() == sampler.mixture.tolist()
+    assert sampler.learned_mixture.tolist() == sampler.mixture.tolist()
 
 
 def test_a_sampler_tells_what_was_learnt_would_gain():
-    sampler = varmix.vrm(Groups([0] * 95 + [1] * 5), learner=Cautious(Fixed([0.1, 0.5, 0.4]), keep=9.0), rng=0)
+    sampler = varmix.vrm(Groups([0] * 95 + [1] * 5), learner=Cautious(Fixed([0.1, 0.5, 0.4]), on_above=9.0), rng=0)
     gains = []
     for _ in range(200):
         draw = sampler.draw(20)
         sampler.update(draw, np.where(draw.indices < 95, 0.1, 5.0))
-        gains.append(sampler.learnt_gain)
+        gains.append(sampler.learned_gain)
     assert gains[0] < 2 < 4 < gains[-1]
-    assert sampler.learnt.tolist() == [0.1, 0.5, 0.4]
+    assert sampler.learned_mixture.tolist() == [0.1, 0.5, 0.4]
     assert 0.4 < sampler.mixture[-1] < 1.0
-    assert varmix.vrm(Groups([0, 1]), rng=0).learnt_gain is None
+    assert gains[-1] > sampler.gain.value  # which counts what was played, from the first draw on
 
 
-@pytest.mark.parametrize("name", ["anchor", "cost", "scale"])
+def test_the_learned_gain_of_a_mixture_that_is_always_on_is_that_of_its_draws():
+    sampler = varmix.vrm(Groups([0, 1, 1, 1]), rng=0)
+    assert sampler.learned_gain == 1.0
+    for _ in range(50):
+        draw = sampler.draw(8)
+        sampler.update(draw, np.where(draw.indices == 0, 3.0, 0.1))
+    assert sampler.learned_gain == sampler.gain.value > 1.5
+
+
+@pytest.mark.parametrize("name", ["uniform", "cost", "scale"])
 def test_damaged_sums_do_not_reach_the_mixture(name):
     sampler = varmix.vrm(Groups([0, 0, 1]), learner=Cautious(window=2), rng=0)
     sampler.update(sampler.draw(4), np.ones(4))
@@ -269,7 +280,7 @@ def test_a_mixture_that_was_not_earned_is_refused():
 def test_damage_inside_what_was_learnt_is_refused():
     sampler = varmix.vrm(Groups([0, 0, 1]), learner=Cautious(), rng=0)
     state = sampler.state_dict()
-    state["learner"]["learnt"]["mixture"] = np.full(3, 0.7)
+    state["learner"]["learned"]["mixture"] = np.full(3, 0.7)
     with pytest.raises(ValueError, match="damaged"):
         sampler.load_state_dict(state)
     assert sampler.mixture.tolist() == ANCHOR.tolist()

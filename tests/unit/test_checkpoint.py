@@ -35,7 +35,7 @@ def path(tmp_path):
 def test_a_checkpoint_is_small_and_readable_without_varmix(path):
     assert path.stat().st_size < 10_000  # positions of cursors, not orders of points
     with safe_open(path, framework="numpy") as file:
-        assert file.metadata()["varmix_format"] == "2"
+        assert file.metadata()["varmix_format"] == "3"
         assert json.loads(file.metadata()["state"])["serial"] == 10
         assert "/learner/mixture" in file.keys()  # noqa: SIM118
 
@@ -92,7 +92,7 @@ def test_states_of_other_things_are_refused_by_the_name_of_the_entry(tmp_path):
 
 def test_other_formats_are_refused(path):
     _rewrite(path, lambda arrays, metadata: metadata.update(varmix_format="1"))
-    _refuses(path, f"format 1, written by varmix {varmix.__version__}; varmix {varmix.__version__} reads format 2")
+    _refuses(path, f"format 1, written by varmix {varmix.__version__}; varmix {varmix.__version__} reads format 3")
 
 
 def test_files_of_the_first_format_are_refused_by_its_name(path):
@@ -101,13 +101,13 @@ def test_files_of_the_first_format_are_refused_by_its_name(path):
         metadata["varmix_format"] = "1"
 
     _rewrite(path, as_it_was)
-    _refuses(path, "format 1, written by varmix 0.1.0 or older; .* reads format 2. Load it with the version")
+    _refuses(path, "format 1, written by varmix 0.1.0 or older; .* reads format 3. Load it with the version")
 
 
 def test_states_of_the_first_format_are_refused_by_its_name():
     state = _trained().state_dict()
     del state["format"], state["varmix"]
-    with pytest.raises(varmix.CheckpointError, match=r"has format 1, written by .* or older; .* reads format 2"):
+    with pytest.raises(varmix.CheckpointError, match=r"has format 1, written by .* or older; .* reads format 3"):
         _trained().load_state_dict(state)
 
 

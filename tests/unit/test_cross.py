@@ -1,4 +1,4 @@
-"""Groups in sub-groups that are cut anew by the norms last seen: `refresh="cross"`."""
+"""Groups in sub-groups that are cut anew by the norms last seen: `resplit="norms"`."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 import varmix
 from helpers import nameless
-from varmix import BarrierNewton, Fixed, Groups, Neyman, Sampler, with_uniform
+from varmix import Groups, Sampler
 from varmix._core.rng import Uniforms
-from varmix.allocate import carried
+from varmix.allocate import round_robin
 from varmix.components import _groups_norm_split as cross
+from varmix.components import with_uniform
+from varmix.learners import BarrierNewton, Fixed, Neyman
 from varmix.testing import same
 
 SIZES = np.array([1, 2, 3, 16, 50])
@@ -20,7 +22,7 @@ SOURCES = np.array([5.0, 1.0, 0.5, 2.0, 3.0])[LABELS]
 
 
 def family(labels=LABELS, **options):
-    return Groups(labels, **{"replacement": False, "refresh": "cross", **options})
+    return Groups(labels, **{"replacement": False, "resplit": "norms", **options})
 
 
 def sub_groups(groups):
@@ -39,10 +41,10 @@ def feed(sampler, norms, rounds=10, m=8):
     return seen
 
 
-def refreshed(norms, labels=LABELS, **options):
+def resplit_groups(norms, labels=LABELS, **options):
     """Give a sampler that has seen all norms and has cut its groups by them."""
     sampler = varmix.vrm(family(labels, **options), rng=0)
-    sampler.update(sampler.census(), norms)
+    sampler.update(sampler.draw_all(), norms)
     sampler.end_epoch()
     return sampler
 
@@ -80,7 +82,7 @@ def test_splits_are_always_those_of_the_norms_last_seen(data):
     seed = data.draw(st.integers(0, 99))
     rng = np.random.default_rng(seed)
     groups = with_uniform(family(labels))
-    sampler = Sampler(groups, BarrierNewton(), rng=seed, allocate=carried)
+    sampler = Sampler(groups, learner=BarrierNewton(), rng=seed, allocate=round_robin)
     masses, c, k = groups.masses.copy(), groups.c, groups.k
     sizes = np.bincount(sub_groups(groups), minlength=k - 1)
     seen = {}
@@ -100,7 +102,7 @@ def test_splits_are_always_those_of_the_norms_last_seen(data):
 
 def test_after_a_census_sub_groups_are_those_of_a_sort():
     norms = np.random.default_rng(1).gamma(0.3, size=N)
-    sampler = refreshed(norms)
+    sampler = resplit_groups(norms)
     split = sub_groups(sampler.components)
     for label in range(5):
         points = np.flatnonzero(LABELS == label)
@@ -124,7 +126,7 @@ def test_without_differences_sub_groups_do_not_follow_the_order_of_the_file(norm
     labels = np.repeat([0, 1], 1500)
     sampler = varmix.vrm(family(labels), rng=0)
     if norms is not None:
-        sampler.update(sampler.census(), norms)
+        sampler.update(sampler.draw_all(), norms)
         sampler.end_epoch()
     split = sub_groups(sampler.components)
     for j in range(6):
@@ -153,10 +155,10 @@ def test_points_of_target_zero_are_in_a_sub_group_of_their_label_and_never_come(
 @pytest.mark.parametrize(
     "options", [{}, {"target": SOURCES}, {"replacement": True}, {"replacement": True, "smoothing": 0.2}]
 )
-def test_estimates_are_unbiased_after_every_refresh_by_exact_enumeration(options):
+def test_estimates_are_unbiased_after_every_resplit_by_exact_enumeration(options):
     rng = np.random.default_rng(2)
     groups = with_uniform(family(**options))
-    sampler = Sampler(groups, BarrierNewton(), rng=0, allocate=carried)
+    sampler = Sampler(groups, learner=BarrierNewton(), rng=0, allocate=round_robin)
     target = np.full(N, 1 / N) if groups.space.target is None else groups.space.target
     g = rng.normal(size=N)
     for _ in range(4):
@@ -169,8 +171,8 @@ def test_estimates_are_unbiased_after_every_refresh_by_exact_enumeration(options
         assert np.sum(drawn * weights * g) == pytest.approx(np.sum(target * g), rel=1e-9)
 
 
-def test_lanes_draw_their_own_sub_groups_evenly_after_a_refresh():
-    sampler = refreshed(np.random.default_rng(1).gamma(0.3, size=N))
+def test_lanes_draw_their_own_sub_groups_evenly_after_a_resplit():
+    sampler = resplit_groups(np.random.default_rng(1).gamma(0.3, size=N))
     groups, split = sampler.components, sub_groups(sampler.components)
     for lane, size in enumerate(np.bincount(split)):
         atoms, rows = groups.draw(np.full(size, lane), Uniforms(0))
@@ -205,7 +207,7 @@ def test_a_sub_group_goes_on_with_the_points_that_it_had_still_to_serve():
     """Where nothing moves, refreshing changes nothing: all come once in a pass, however often groups are cut."""
     sampler = varmix.vrm(family(np.zeros(40, dtype=int)), learner=Fixed([0, 0, 0, 1.0]), rng=0)
     norms = np.random.default_rng(6).random(40)
-    sampler.update(sampler.census(), norms)
+    sampler.update(sampler.draw_all(), norms)
     sampler.end_epoch()
     for _ in range(5):
         came = []
@@ -217,11 +219,11 @@ def test_a_sub_group_goes_on_with_the_points_that_it_had_still_to_serve():
         assert sorted(came) == list(range(40))
 
 
-def test_the_first_receipt_after_a_refresh_has_the_new_sub_groups_and_older_ones_keep_theirs():
+def test_the_first_receipt_after_a_resplit_has_the_new_sub_groups_and_older_ones_keep_theirs():
     sampler = varmix.vrm(family(), rng=0)
     old = sampler.draw(30)
     before, split = old.ratios.copy(), sub_groups(sampler.components)
-    sampler.update(sampler.census(), np.random.default_rng(4).random(N))
+    sampler.update(sampler.draw_all(), np.random.default_rng(4).random(N))
     sampler.end_epoch()
     assert not np.array_equal(sub_groups(sampler.components), split)
     np.testing.assert_array_equal(old.ratios, before)
@@ -229,7 +231,7 @@ def test_the_first_receipt_after_a_refresh_has_the_new_sub_groups_and_older_ones
     np.testing.assert_array_equal(new.ratios, sampler.components.ratios(new.indices))
 
 
-def test_feedback_from_before_a_refresh_is_still_taken_and_counts_at_the_next():
+def test_feedback_from_before_a_resplit_is_still_taken_and_counts_at_the_next():
     sampler = varmix.vrm(family(), rng=0)
     late = sampler.draw(N)
     sampler.end_epoch()
@@ -281,7 +283,7 @@ def run(sampler, rounds, ends=()):
 
 @pytest.mark.parametrize("options", [{}, {"target": SOURCES}, {"replacement": True}])
 @pytest.mark.parametrize("ends", [(), (10,), (10, 24), (4, 8, 12)], ids=repr)
-def test_loaded_samplers_go_on_bit_for_bit_in_mid_epoch_and_after_a_refresh(options, ends, tmp_path):
+def test_loaded_samplers_go_on_bit_for_bit_in_mid_epoch_and_after_a_resplit(options, ends, tmp_path):
     sampler, other = (varmix.vrm(family(**options), rng=seed) for seed in (1, 2))
     run(sampler, 25, ends)
     varmix.save(tmp_path / "sampler", sampler)
@@ -302,7 +304,8 @@ def test_families_made_from_one_do_not_disturb_each_other():
     base = family()
     split = sub_groups(base)
     first, second, alone = (
-        Sampler(with_uniform(groups), BarrierNewton(), rng=0, allocate=carried) for groups in (base, base, family())
+        Sampler(with_uniform(groups), learner=BarrierNewton(), rng=0, allocate=round_robin)
+        for groups in (base, base, family())
     )
     run(first, 30, ends=(5, 15))
     np.testing.assert_array_equal(sub_groups(base), split)
@@ -312,7 +315,7 @@ def test_families_made_from_one_do_not_disturb_each_other():
 
 def test_a_family_takes_what_it_has_seen_along_when_it_is_anchored():
     base = family()
-    sampler = Sampler(base, Fixed(), rng=0, allocate=carried)
+    sampler = Sampler(base, learner=Fixed(), rng=0, allocate=round_robin)
     feed(sampler, np.arange(N) * 1.0, 20)
     anchored = with_uniform(base)
     base.end_epoch()
@@ -373,10 +376,10 @@ def test_damaged_states_are_refused_and_change_nothing(name):
     np.testing.assert_array_equal(sub_groups(groups), split)
 
 
-@pytest.mark.parametrize("saved", [None, "cross"])
-def test_states_with_and_without_refresh_do_not_fit_each_other(saved):
-    families = {refresh: family(refresh=refresh) for refresh in (None, "cross")}
-    other = families["cross" if saved is None else None]
+@pytest.mark.parametrize("saved", [None, "norms"])
+def test_states_with_and_without_resplit_do_not_fit_each_other(saved):
+    families = {resplit: family(resplit=resplit) for resplit in (None, "norms")}
+    other = families["norms" if saved is None else None]
     before = other.state_dict()
     with pytest.raises(ValueError, match="does not belong to Groups"):
         other.load_state_dict(families[saved].state_dict())
@@ -392,10 +395,10 @@ def test_feedback_that_is_refused_is_not_remembered():
     assert same(sampler.state_dict(), before)
 
 
-def test_without_refresh_the_end_of_an_epoch_changes_nothing():
+def test_without_resplit_the_end_of_an_epoch_changes_nothing():
     sampler = varmix.vrm(Groups(LABELS, replacement=False), rng=0)
     run(sampler, 5)
     before = sampler.state_dict()
     sampler.end_epoch()
     assert same(sampler.state_dict(), before)
-    assert sampler.components.refresh is None
+    assert sampler.components.resplit is None

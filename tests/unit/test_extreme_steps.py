@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import varmix
-from varmix import OGD, ONS, BarrierNewton, Cautious, Evidence, Leader, Neyman
 from varmix._core.validation import same
-from varmix.learners import save_state
+from varmix.learners import OGD, ONS, BarrierNewton, Cautious, Evidence, Leader, Neyman, save_state
 
 SETTINGS = (1e-320, 1e-299, 1e-100, 1e-10, 1.0, 1e10, 1e100, 1e299, 1.7e308)
 MASSES = [0.7, 0.2, 0.1, 0.0]
@@ -77,7 +76,7 @@ def test_an_atom_without_density_is_refused_and_nothing_changes(learner):
     state = learner.init(3)
     border = np.array([0.0, 0.9, 0.1])
     if isinstance(learner, Cautious):
-        state = state._replace(learnt=state.learnt._replace(mixture=border))
+        state = state._replace(learned=state.learned._replace(mixture=border))
     else:
         state = state._replace(mixture=border)
     before = save_state(state)

@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 
 import varmix
-from varmix import Fixed, Groups, Points, Sampler, with_uniform
-from varmix.allocate import carried
+from varmix import Groups, Sampler
+from varmix.allocate import round_robin
+from varmix.components import Points, with_uniform
+from varmix.learners import Fixed
 
 
 @pytest.mark.parametrize(
@@ -48,9 +50,9 @@ def test_a_point_costs_at_most_twelve_bytes(groups, replacement, sources):
 
 
 @pytest.mark.parametrize("replacement", [True, False])
-def test_a_point_costs_four_bytes_more_with_refresh(replacement):
+def test_a_point_costs_four_bytes_more_with_resplit(replacement):
     n = 200_000
-    sampler = varmix.vrm(Groups(np.arange(n) % 300, replacement=replacement, refresh="cross"), rng=0, learner=Fixed())
+    sampler = varmix.vrm(Groups(np.arange(n) % 300, replacement=replacement, resplit="norms"), rng=0, learner=Fixed())
     sampler.update(sampler.draw(10), np.ones(10))
     sampler.end_epoch()
     sampler.draw(10)
@@ -79,7 +81,7 @@ def test_smoothing_and_anchor_are_lanes_of_the_groups():
 
 def test_families_made_from_one_do_not_share_cursors():
     base = Groups(np.arange(6) % 2, replacement=False)
-    first, second = (Sampler(with_uniform(base), Fixed(), rng=0, allocate=carried) for _ in range(2))
+    first, second = (Sampler(with_uniform(base), learner=Fixed(), rng=0, allocate=round_robin) for _ in range(2))
     drawn = first.draw(9).indices.tolist()
     assert second.draw(9).indices.tolist() == drawn
 
@@ -98,7 +100,7 @@ def test_proportions_of_sources_are_a_target():
 
 
 def test_vrm_chooses_carried_allocation_for_reshuffled_groups():
-    assert varmix.vrm(Groups([0, 1], replacement=False)).allocate is carried
+    assert varmix.vrm(Groups([0, 1], replacement=False)).allocate is round_robin
     assert varmix.vrm(Groups([0, 1])).allocate is varmix.allocate.stratified
 
 
@@ -117,11 +119,11 @@ def test_groups_far_lighter_than_others_are_drawn_from_evenly():
     assert np.bincount(atoms, minlength=5)[2:] / 4000 == pytest.approx([0.25, 0.5, 0.25], abs=0.03)
 
 
-@pytest.mark.parametrize("refresh", [None, "cross"])
-def test_a_state_of_groups_with_other_members_is_refused(refresh):
+@pytest.mark.parametrize("resplit", [None, "norms"])
+def test_a_state_of_groups_with_other_members_is_refused(resplit):
     labels = np.repeat([0, 1], 20)
-    saved = Groups(labels, replacement=False, refresh=refresh).state_dict()
-    other = Groups(1 - labels, replacement=False, refresh=refresh)
+    saved = Groups(labels, replacement=False, resplit=resplit).state_dict()
+    other = Groups(1 - labels, replacement=False, resplit=resplit)
     with pytest.raises(ValueError, match="other members"):
         other.load_state_dict(saved)
-    Groups(labels, replacement=False, refresh=refresh).load_state_dict(saved)
+    Groups(labels, replacement=False, resplit=resplit).load_state_dict(saved)

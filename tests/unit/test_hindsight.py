@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from varmix import Evidence
 from varmix.hindsight import best_mixture, regret
+from varmix.learners import Evidence
 
 
 def _problem(seed, n=60, k=6):

@@ -20,14 +20,14 @@ from varmix.testing import same
 
 LABELS = np.repeat([0, 1, 2], [5, 10, 15])
 LEARNERS = {
-    "BarrierNewton": varmix.BarrierNewton(),
-    "Cautious": varmix.Cautious(),
-    "ONS": varmix.ONS(gamma=0.1),
-    "ONS with an inverse": varmix.ONS(gamma=0.1, projection="pgd"),
-    "OGD": varmix.OGD(),
-    "Leader": varmix.Leader(window=20),
-    "Neyman": varmix.Neyman([5 / 30, 10 / 30, 15 / 30]),
-    "Fixed": varmix.Fixed([0.2, 0.2, 0.2, 0.4]),
+    "BarrierNewton": varmix.learners.BarrierNewton(),
+    "Cautious": varmix.learners.Cautious(),
+    "ONS": varmix.learners.ONS(gamma=0.1),
+    "ONS with an inverse": varmix.learners.ONS(gamma=0.1, projection="pgd"),
+    "OGD": varmix.learners.OGD(),
+    "Leader": varmix.learners.Leader(window=20),
+    "Neyman": varmix.learners.Neyman([5 / 30, 10 / 30, 15 / 30]),
+    "Fixed": varmix.learners.Fixed([0.2, 0.2, 0.2, 0.4]),
 }
 
 
@@ -102,7 +102,7 @@ DAMAGED = {
     "BarrierNewton, costs of no rounds": ("BarrierNewton", "learner/rounds", 0.0, "in 0 rounds"),
     "Cautious, costs of no rounds": ("Cautious", "learner/rounds", 0.0, "cannot be"),
     "Cautious, more rounds than its window": ("Cautious", "learner/rounds", 99.0, "cannot be"),
-    "Cautious, another learner's damage": ("Cautious", "learner/learnt/curvature", lambda R: -R, "eigenvalue"),
+    "Cautious, another learner's damage": ("Cautious", "learner/learned/curvature", lambda R: -R, "eigenvalue"),
     "Fixed, another mixture": ("Fixed", "learner/mixture", np.array([0.1, 0.1, 0.4, 0.4]), "not the fixed one"),
     "OGD, a negative length": ("OGD", "learner/length", -1.0, "cannot be negative"),
     "Leader, negative rows": ("Leader", "learner/ratios", lambda rows: -rows, "negative rows"),
@@ -144,7 +144,10 @@ FAMILIES = {
     "Distances": (lambda i: Distances(X if i == 0 else X[::-1], X[:2] if i == 0 else X[-2:]), "of other data"),
     "Distances, smoothed": (lambda i: Distances(X, X[:2], smoothing=0.1 + 0.1 * i), "of other data"),
     "a target": (lambda i: varmix.Groups(LABELS, target=1.0 + (LABELS + i) % 2), "target differs"),
-    "a target of points": (lambda i: varmix.Cumulative(varmix.Points(4, [1.0, 2.0, 3.0, 4.0 + i])), "target differs"),
+    "a target of points": (
+        lambda i: varmix.components.Cumulative(varmix.components.Points(4, [1.0, 2.0, 3.0, 4.0 + i])),
+        "target differs",
+    ),
 }
 
 
@@ -197,8 +200,8 @@ def test_a_family_of_the_users_own_may_fail_as_it_likes():
         def load_state_dict(self, state):
             raise ZeroDivisionError("three times")
 
-    family = Fails(varmix.Points(2), np.ones((2, 1), dtype=np.float32))
-    sampler = varmix.Sampler(family, varmix.Fixed(), rng=0)
+    family = Fails(varmix.components.Points(2), np.ones((2, 1), dtype=np.float32))
+    sampler = varmix.Sampler(family, learner=varmix.learners.Fixed(), rng=0)
     refuses(sampler, sampler.state_dict(), "ZeroDivisionError: three times")
 
 
@@ -221,7 +224,7 @@ def forged(path, tree, arrays=None):
     digest = sha256((varmix.__version__ + header).encode())
     for name in sorted(arrays):
         digest.update(f"{name}{arrays[name].dtype}{arrays[name].shape}".encode() + arrays[name].tobytes())
-    metadata = {"varmix_format": "2", "varmix_version": varmix.__version__, "state": header}
+    metadata = {"varmix_format": "3", "varmix_version": varmix.__version__, "state": header}
     save_file(arrays, path, metadata | {"sha256": digest.hexdigest()})
     return path
 
@@ -354,4 +357,4 @@ def test_masses_of_groups_cannot_be_written():
 def test_a_checkpoint_says_which_varmix_wrote_it(tmp_path):
     varmix.save(tmp_path / "file", trained())
     state = checkpoint.read(tmp_path / "file")
-    assert (state["format"], state["varmix"]) == (2, varmix.__version__)
+    assert (state["format"], state["varmix"]) == (3, varmix.__version__)

@@ -3,8 +3,10 @@ import pytest
 
 import varmix
 from kdpps import features, inclusion_by_enumeration, listed, ratios_by_enumeration, ratios_by_fractions
-from varmix import GainMeter, KDpp, Subsets, Uniform, with_uniform
+from varmix import KDpp, Uniform
 from varmix._core.rng import Uniforms
+from varmix.components import Subsets, with_uniform
+from varmix.meter import GainMeter
 from varmix.reweight import SoftTruncation, exact, horvitz_thompson
 
 RIDGES = [0.1, 1.0, 10.0]
@@ -39,7 +41,7 @@ def test_a_kernel_of_full_rank():
     _check(KDpp.from_kernel(L, 4), L, 4, [0.0])
 
 
-def test_the_anchor_is_uniform_over_sets():
+def test_the_uniform_component_is_uniform_over_sets():
     family = with_uniform(KDpp(features(8, 3), 3, RIDGES))
     assert (family.k, family.ratios(listed(8, 3)).shape) == (4, (56, 4))
     assert (family.ratios(listed(8, 3))[:, -1] == 1.0).all()
@@ -155,7 +157,7 @@ def test_weights_of_ill_conditioned_features_have_mean_one():
     X = np.random.default_rng(0).normal(size=(12, 3)) * [1.0, 1.0, 1e-8]
     family, sets = KDpp(X, 3, [0.0]), listed(12, 3)
     counts = {tuple(s): r for s, r in zip(sets.tolist(), family.ratios(sets)[:, 0], strict=True)}
-    draw = varmix.Sampler(family, varmix.Fixed(), rng=0).draw(20_000)
+    draw = varmix.Sampler(family, learner=varmix.learners.Fixed(), rng=0).draw(20_000)
     assert np.isfinite(draw.weights).all()
     assert np.array_equal(draw.density, [counts[tuple(s)] for s in draw.indices.tolist()])
     often = draw.density > 0.05  # where weights are small enough for their mean to be seen
@@ -219,7 +221,7 @@ def _log_e(values, m):
 def test_large_sets_stay_finite_and_keep_their_digits():
     """With the polynomials of all n eigenvalues of X X' + ridge I, which the library never looks at."""
     X = features(1000, 60) * 30
-    family = KDpp(X, 50, [0.5, 20.0]).anchored()
+    family = KDpp(X, 50, [0.5, 20.0]).with_uniform()
     atoms, ratios = family.draw(np.repeat([0, 1, 2], 5), Uniforms(0))
     assert np.isfinite(ratios).all()
     assert (ratios > 0).all()
@@ -238,7 +240,7 @@ def test_ratios_that_no_number_can_hold_are_cut():
     """One set of a hundred has nearly all the mass, of far more sets than there are numbers."""
     X = np.zeros((5000, 120))
     X[:120] = 1e9 * np.eye(120)
-    family = KDpp(X, 120, [1e-3]).anchored()
+    family = KDpp(X, 120, [1e-3]).with_uniform()
     sampler = varmix.vrm(KDpp(X, 120, [1e-3]), rng=0)
     ratios = family.ratios(np.arange(120)[None])
     assert np.isfinite(ratios).all()
@@ -286,7 +288,7 @@ def test_saved_families_are_told_apart():
     others = {
         "ridges": KDpp(X, 3, [2.0]),
         "size was 3 and is 2": KDpp(X, 2, [1.0]),
-        "k was 1 and is 2": KDpp(X, 3, [1.0]).anchored(),
+        "k was 1 and is 2": KDpp(X, 3, [1.0]).with_uniform(),
         "eigenvalues": KDpp(2 * X + 0.1, 3, [1.0]),
         "other eigenvalues": KDpp(X[:, :3], 3, [1.0]),
         "have other eigenvalues": KDpp(2 * X, 3, [1.0]),
@@ -427,14 +429,14 @@ def test_a_sampler_of_sets_learns_is_measured_and_comes_back(tmp_path):
         sampler.update(draw, norms)
     assert sampler.mixture.argmax() == 0
     assert meter.gain.low > 1
-    with pytest.raises(TypeError, match="census"):
-        sampler.census()
+    with pytest.raises(TypeError, match="draw_all"):
+        sampler.draw_all()
     varmix.save(tmp_path / "sampler", sampler)
     again = varmix.load(tmp_path / "sampler", make())
     assert np.array_equal(again.draw(3).weights, sampler.draw(3).weights)
 
 
-def test_the_anchor_of_sets_is_checked():
-    with pytest.raises(ValueError, match="with_uniform"):
-        varmix.Sampler(KDpp(features(9, 3), 3, [1.0]), varmix.BarrierNewton())
-    varmix.Sampler(KDpp(features(9, 3), 3, [1.0]), varmix.Fixed())
+def test_uniform_sets_are_added_once():
+    assert varmix.Sampler(KDpp(features(9, 3), 3, [1.0]), rng=0).components.k == 2
+    assert varmix.Sampler(KDpp(features(9, 3), 3, [1.0]).with_uniform(), rng=0).components.k == 2
+    assert varmix.Sampler(KDpp(features(9, 3), 3, [1.0]), learner=varmix.learners.Fixed()).components.k == 1

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import varmix
-from varmix import Evidence, Fixed, GainMeter, Groups, Sampler, with_uniform
+from varmix import Groups, Sampler
 from varmix._core.validation import same
-from varmix.meter import Moments
+from varmix.components import with_uniform
+from varmix.learners import Evidence, Fixed
+from varmix.meter import GainMeter, Moments
 from varmix.reweight import Clip
 
 LABELS = np.repeat([0, 1], [80, 20])
@@ -14,11 +16,11 @@ NORMS = np.where(LABELS == 0, 0.2, 2.0)
 
 
 def _sampler(mixture, rng=0, **options):
-    return Sampler(with_uniform(Groups(LABELS)), Fixed(mixture), rng=rng, **options)
+    return Sampler(with_uniform(Groups(LABELS)), learner=Fixed(mixture), rng=rng, **options)
 
 
 def _exact_gain(sampler):
-    density = sampler.census().ratios @ sampler.mixture
+    density = sampler.draw_all().ratios @ sampler.mixture
     return (NORMS**2).mean() / (NORMS**2 / density).mean()
 
 
@@ -94,7 +96,7 @@ def test_the_noise_is_that_of_the_mean_gradient_under_any_allocation(name, m):
 def test_the_effective_sample_size_is_one_for_uniform_draws_and_less_otherwise():
     assert _measure(_sampler([0.0, 0.0, 1.0]), GainMeter(), 20).effective_sample_size == pytest.approx(1)
     meter = _measure(_sampler(MIXTURES[0]), GainMeter(), 2000)
-    density = _sampler(MIXTURES[0]).census().ratios @ MIXTURES[0]
+    density = _sampler(MIXTURES[0]).draw_all().ratios @ MIXTURES[0]
     assert meter.effective_sample_size == pytest.approx(1 / (1 / density).mean(), rel=0.03)
 
 
@@ -244,7 +246,7 @@ def test_receipts_count_by_their_draws():
 def test_intervals_of_receipts_of_many_sizes_cover_the_truth_too():
     covered, inside = [], []
     sizes = [len(draw) for draw in _of_many_sizes(0)]
-    moments = [(NORMS**2).mean(), *((NORMS**2 / (_sampler(w).census().ratios @ w)).mean() for w in MIXTURES[1::-1])]
+    moments = [(NORMS**2).mean(), *((NORMS**2 / (_sampler(w).draw_all().ratios @ w)).mean() for w in MIXTURES[1::-1])]
     shares = sum(sizes[:100]) / sum(sizes), sum(sizes[100:]) / sum(sizes)
     truth = moments[0] / (shares[0] * moments[1] + shares[1] * moments[2])
     for rng in range(300):
@@ -262,14 +264,14 @@ def test_the_gain_that_a_solver_tells_is_that_of_all_its_draws():
     from varmix.solvers import Linear, sgd
 
     class Noting(Sampler):
-        def update(self, draw, norms):
+        def update(self, draw, norms, **gradient):
             sums.append([len(draw), (norms**2 / draw.density).sum(), (norms**2 / draw.density**2).sum()])
             super().update(draw, norms)
 
     sums = []
     rng = np.random.default_rng(0)
     problem = Linear(rng.normal(size=(100, 3)) * NORMS[:, None], np.where(rng.random(100) < 0.5, 1.0, -1.0))
-    sampler = Noting(with_uniform(Groups(LABELS)), varmix.BarrierNewton(), rng=0)
+    sampler = Noting(Groups(LABELS), rng=0)
     result = sgd(problem, sampler, step=0.1, batch=1, epochs=60)
     sizes, uniform, mixture = np.array(sums).T
     assert sizes.max() > 5 * sizes.min()
@@ -280,7 +282,7 @@ def test_the_gain_that_a_solver_tells_is_that_of_all_its_draws():
 def test_a_lap_is_the_gain_of_the_receipts_since_the_last():
     sampler = varmix.vrm(varmix.Groups([0] * 90 + [1] * 10), rng=0)
     meter, alone = GainMeter(), GainMeter()
-    assert meter.lap() == 1.0
+    assert meter.gain_since_last_call() == 1.0
     for scale in (1e30, 1.0):  # what came before may be far larger
         for _ in range(50):
             draw = sampler.draw(16)
@@ -289,10 +291,10 @@ def test_a_lap_is_the_gain_of_the_receipts_since_the_last():
             if scale == 1.0:
                 alone.update(draw, norms)
             sampler.update(draw, norms)
-        lap = meter.lap()
+        lap = meter.gain_since_last_call()
     assert lap == pytest.approx(alone.gain.value)
     assert lap > 2
-    assert meter.lap() == 1.0
+    assert meter.gain_since_last_call() == 1.0
 
 
 def test_a_saved_meter_goes_on_bit_for_bit():
@@ -306,7 +308,7 @@ def test_a_saved_meter_goes_on_bit_for_bit():
             if number == 14:
                 second.load_state_dict(first.state_dict())
         assert second.summary() == whole.summary()
-        assert second.lap() == whole.lap()
+        assert second.gain_since_last_call() == whole.gain_since_last_call()
 
 
 def test_the_pair_across_a_checkpoint_is_missing_from_the_noise():
@@ -406,7 +408,7 @@ def test_whatever_a_meter_has_seen_can_be_loaded(window, scale):
         norms = scale * rng.gamma(0.1, size=len(draw)) ** rng.choice([0.0, 1.0, 20.0]) * (number % 7 != 3)
         meter.update(draw, np.minimum(norms, 1e115), gradient=rng.normal(size=2) if number % 3 else None)
         if number % 50 == 10:
-            meter.lap()
+            meter.gain_since_last_call()
         assert same(_loaded(meter).state_dict(), meter.state_dict())
 
 
@@ -421,10 +423,10 @@ def test_moments_may_come_from_several_processes():
     for _ in range(10):
         draw = sampler.draw(8)
         whole.update(draw, NORMS[draw.indices])
-        both = [draw.part(slice(rank, None, 2)) for rank in range(2)]
-        seen = [Moments.of(varmix.Evidence.from_draw(part, NORMS[part.indices])) for part in both]
+        both = [draw.select(slice(rank, None, 2)) for rank in range(2)]
+        seen = [Moments.of(varmix.learners.Evidence.from_draw(part, NORMS[part.indices])) for part in both]
         means = np.mean([one[1:5] for one in seen], axis=0).tolist()
-        parts.take(Moments(8, *means, max(one.largest for one in seen)))
+        parts.add_moments(Moments(8, *means, max(one.largest for one in seen)))
     for name, value in whole.summary().items():
         assert parts.summary()[name] == (value if isinstance(value, str) else pytest.approx(value, rel=1e-12))
 
@@ -439,6 +441,6 @@ def test_moments_may_come_from_several_processes():
 def test_a_cautious_learner_is_not_told_to_switch_off(density, words):
     meter = GainMeter(reshuffled=True, cautious=True)
     for _ in range(20):
-        meter.take(Moments.of(Evidence([[1.0], [1.0]], [1.0, 1.0], density)))
+        meter.add_moments(Moments.of(Evidence([[1.0], [1.0]], [1.0, 1.0], density)))
     assert words in meter.verdict()
     assert "nothing has to be switched off" in meter.verdict()

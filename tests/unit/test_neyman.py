@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import varmix
-from varmix import Evidence, Groups, Neyman
+from varmix import Groups
+from varmix.learners import Evidence, Neyman
 
 MASSES = np.array([0.2, 0.3, 0.5])
 

@@ -40,7 +40,7 @@ def test_the_theorys_settings_are_clipped_and_follow_the_formulas():
 def test_presets_draw_what_they_say():
     assert (varmix.uniform(7, rng=0).draw(100).weights == 1).all()
     sampler = varmix.importance([1.0, 3.0], smoothing=0.2, rng=0)
-    assert (sampler.census().ratios @ sampler.mixture).tolist() == [0.8 * 0.5 + 0.2, 0.8 * 1.5 + 0.2]
+    assert (sampler.draw_all().ratios @ sampler.mixture).tolist() == [0.8 * 0.5 + 0.2, 0.8 * 1.5 + 0.2]
     before = sampler.mixture
     sampler.update(sampler.draw(4), [9.0, 0.0, 1.0, 3.0])
     assert sampler.mixture.tolist() == before.tolist()
@@ -48,8 +48,9 @@ def test_presets_draw_what_they_say():
 
 def test_objects_say_what_they_are():
     assert repr(varmix.vrm(varmix.Groups([0, 1]))) == (
-        "Sampler(Groups(n=2, k=3), BarrierNewton(gamma=0.1, beta=0.25, eps=None, window=None), allocate=stratified)"
+        "Sampler(Groups(n=2, k=3), learner=BarrierNewton(gamma=0.1, beta=0.25, eps=None, window=None), "
+        "allocate=stratified)"
     )
-    assert repr(varmix.Subsets(5, 2)) == "Subsets(5, 2)"
-    assert repr(varmix.RestrictedSimplex(0.5)) == "RestrictedSimplex(gamma=0.5)"
-    assert "gain=" in repr(varmix.GainMeter())
+    assert repr(varmix.components.Subsets(5, 2)) == "Subsets(5, 2)"
+    assert repr(varmix.simplex.RestrictedSimplex(0.5)) == "RestrictedSimplex(gamma=0.5)"
+    assert "gain=" in repr(varmix.meter.GainMeter())

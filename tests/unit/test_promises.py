@@ -81,7 +81,7 @@ def test_the_readme_sums_up_all_convex_tasks_of_the_results():
     for sentence in (
         f"On all {'ten' if len(TASKS) == 10 else len(TASKS)} convex tasks, batch 32",
         f"ended at {min(mixture.values()):.2f} to {max(mixture.values()):.2f} of the excess loss of plain reshuffling",
-        f'(geometric mean {geometric_mean(mixture.values()):.2f}), with `refresh="cross"`',
+        f'(geometric mean {geometric_mean(mixture.values()):.2f}), with `resplit="norms"`',
         f"at {min(cross.values()):.2f} to {max(cross.values()):.2f} "
         f"(geometric mean {geometric_mean(cross.values()):.2f})",
     ):
@@ -111,7 +111,7 @@ def test_the_page_on_estimators_says_how_long_an_epoch_took():
     for arm, words in (
         ("shuffle", 'with `sampling="shuffle"`'),
         ("mixture", "with the mixture"),
-        ("cross refresh", ""),
+        ("resplit by norms", ""),
     ):
         taken = [row[arm]["over SGDClassifier"] for row in rows]
         pattern = rf"{min(taken):.1f} to {max(taken):.1f} times (?:as long as scikit-learn's `SGDClassifier` )?{words}"
@@ -163,8 +163,8 @@ def test_the_page_on_estimators_names_every_parameter_that_is_missing():
 
 
 def test_the_default_learner_is_told_apart_from_the_one_of_the_theorems():
-    assert isinstance(varmix.vrm(varmix.Groups([0, 1])).learner, varmix.BarrierNewton)
-    assert "not the algorithm of the paper's theorems" in flat(varmix.BarrierNewton.__doc__)
+    assert isinstance(varmix.vrm(varmix.Groups([0, 1])).learner, varmix.learners.BarrierNewton)
+    assert "not the algorithm of the paper's theorems" in flat(varmix.learners.BarrierNewton.__doc__)
     assert "not the algorithm of the theorems" in flat(varmix.theory.__doc__)
     assert "not the algorithm of the theorems" in page("docs/api/theory.md")
     assert "The paper's theorems do not cover it" in page("README.md")

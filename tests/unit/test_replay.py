@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import varmix
-from varmix import Fixed, Replay, Sampler, vrm, with_uniform
+from varmix import Replay, Sampler, vrm
 from varmix._core.spaces import Window
 from varmix._core.validation import same
+from varmix.components import with_uniform
 from varmix.components._replay import MAGNITUDES, PAPER_SETTINGS
 from varmix.components._replay_kernels import bucket_of
+from varmix.learners import Fixed
 
 PAIRS = ((0.01, 0.9), (1.0, 0.5), (0.0, 2.0))
 
@@ -155,9 +157,9 @@ class Buffers(RuleBasedStateMachine):
     @precondition(lambda self: self.naive.next > 0)
     @rule()
     def estimates_are_unbiased(self):
-        census, mixture, n = self.sampler.census(), self.sampler.mixture, len(self.naive.ids)
+        draw_all, mixture, n = self.sampler.draw_all(), self.sampler.mixture, len(self.naive.ids)
         values = np.cos(np.arange(n))
-        density = census.ratios @ mixture
+        density = draw_all.ratios @ mixture
         expectation = ((self.naive.probabilities() @ mixture) * values / density).sum()
         assert np.isclose(expectation, values.mean(), rtol=1e-12, atol=1e-14)
 
@@ -242,10 +244,10 @@ def test_memory_is_at_most_24_bytes_an_item_for_any_number_of_settings():
 
 def test_one_setting_alone_is_prioritised_replay():
     replay = filled(settings=[(0.01, 0.9)])
-    sampler = Sampler(with_uniform(replay), Fixed([1.0, 0.0]), rng=0)
+    sampler = Sampler(with_uniform(replay), learner=Fixed([1.0, 0.0]), rng=0)
     kept = replay.delta(replay.space.atoms)
     expected = (kept + 0.01) ** 0.9 / ((kept + 0.01) ** 0.9).sum()
-    assert np.allclose(sampler.census().ratios[:, 0] / 10, expected, rtol=1e-12)
+    assert np.allclose(sampler.draw_all().ratios[:, 0] / 10, expected, rtol=1e-12)
 
 
 def test_a_stratified_draw_in_one_call_is_that_of_separate_calls():
@@ -267,7 +269,7 @@ def test_an_empty_replay_is_not_drawn_from_and_its_sampler_stays_as_it_was():
     replay = Replay(4)
     sampler = vrm(replay, rng=0)
     before = sampler.state_dict()
-    for draw in (lambda: sampler.draw(3), sampler.census, lambda: sampler.draw(2, batches=2)):
+    for draw in (lambda: sampler.draw(3), sampler.draw_all, lambda: sampler.draw(2, batches=2)):
         with pytest.raises(ValueError, match="empty"):
             draw()
     assert same(sampler.state_dict(), before)
@@ -371,19 +373,18 @@ def test_nothing_else_is_mixed_with_a_buffer_that_grows():
     with pytest.raises(TypeError, match="cannot follow a buffer that grows"):
         varmix.Uniform(Replay(5).space)
     with pytest.raises(TypeError, match="cannot follow a buffer that grows"):
-        varmix.Cumulative(Replay(5).space)
-    for other in (varmix.Uniform(5), Replay(5).anchored()):
+        varmix.components.Cumulative(Replay(5).space)
+    for other in (varmix.Uniform(5), Replay(5).with_uniform()):
         with pytest.raises(TypeError, match="cannot follow a buffer that grows"):
             varmix.Stack(Replay(5), other)
     with pytest.raises(ValueError, match="share one space"):
         varmix.Stack(varmix.Uniform(5), Replay(5))
-    with pytest.raises(ValueError, match="must be the uniform law"):
-        Sampler(Replay(5), varmix.BarrierNewton())
+    assert Sampler(Replay(5)).components.has_uniform
 
 
 def test_windows_are_the_same_where_their_atoms_are():
     assert Window(3, first=2) == Window(3, first=2)
     assert Window(3, first=2) != Window(3, first=1)
-    assert Window(3, first=0) != varmix.Points(3)
-    assert varmix.Points(3) != Window(3, first=0)
+    assert Window(3, first=0) != varmix.components.Points(3)
+    assert varmix.components.Points(3) != Window(3, first=0)
     assert repr(Window(3, first=2)) == "Window(3, first=2)"

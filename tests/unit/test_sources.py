@@ -4,9 +4,10 @@ import pytest
 import varmix
 from families import ended
 from helpers import random_mixture
-from varmix import BarrierNewton, Fixed, Leader, Sampler, with_uniform
-from varmix.allocate import carried, independent
-from varmix.components import Sources
+from varmix import Sampler
+from varmix.allocate import independent, round_robin
+from varmix.components import Sources, with_uniform
+from varmix.learners import BarrierNewton, Fixed, Leader
 from varmix.testing import COMPONENT_CHECKS, same
 
 TARGET = np.array([4.0, 1.0, 2.0, 0.5, 2.5])
@@ -113,7 +114,7 @@ def test_what_is_dropped_is_dropped_in_the_sampler_too():
     sources.drop(0)
     assert sampler.components.lanes(sampler.mixture).tolist()[0] == 0
     assert 0 not in sampler.draw(1000).indices
-    assert sampler.census().indices.tolist() == [1, 2]
+    assert sampler.draw_all().indices.tolist() == [1, 2]
 
 
 def test_sources_are_mixed_with_no_other_family():
@@ -143,7 +144,7 @@ def test_loading_brings_back_who_is_left_and_refuses_other_sources():
 
 
 @pytest.mark.parametrize("learner", [BarrierNewton(window=100), Leader(window=50)], ids=["barrier newton", "leader"])
-@pytest.mark.parametrize("allocate", [carried, independent], ids=repr)
+@pytest.mark.parametrize("allocate", [round_robin, independent], ids=repr)
 def test_a_loud_source_is_drawn_more_often_also_after_another_has_ended(learner, allocate):
     sources = Sources(["a", "b", "c"], [0.6, 0.2, 0.2])
     sampler = varmix.vrm(sources, learner=learner, allocate=allocate, rng=0)
@@ -186,7 +187,7 @@ def test_the_plain_mean_of_a_stream_is_not():
 
 
 def test_fixed_proportions_at_the_target_weigh_nothing():
-    sampler = Sampler(with_uniform(Sources(3, [1, 2, 3])), Fixed([0, 0, 0, 1.0]), rng=0, allocate=carried)
+    sampler = Sampler(with_uniform(Sources(3, [1, 2, 3])), learner=Fixed([0, 0, 0, 1.0]), rng=0, allocate=round_robin)
     draw = sampler.draw(60)
     assert draw.weights == pytest.approx(1.0)
     assert np.bincount(draw.indices).tolist() == [10, 20, 30]

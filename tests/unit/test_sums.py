@@ -6,12 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import varmix
-from varmix import Evidence, Groups, Leader, Neyman
+from varmix import Groups
+from varmix.learners import Evidence, Leader, Neyman
 from varmix.learners._base import save_state
 
-LEARNERS = [varmix.BarrierNewton(), varmix.BarrierNewton(window=5), varmix.OGD(), varmix.OGD(step_size=0.1)]
-LEARNERS += [varmix.ONS(gamma=0.1), varmix.ONS(gamma=0.1, projection="pgd"), varmix.Fixed([0.2, 0.3, 0.5])]
-LEARNERS += [varmix.Cautious(doubt=1.0, keep=1.2, window=3)]
+LEARNERS = [
+    varmix.learners.BarrierNewton(),
+    varmix.learners.BarrierNewton(window=5),
+    varmix.learners.OGD(),
+    varmix.learners.OGD(step_size=0.1),
+]
+LEARNERS += [
+    varmix.learners.ONS(gamma=0.1),
+    varmix.learners.ONS(gamma=0.1, projection="pgd"),
+    varmix.learners.Fixed([0.2, 0.3, 0.5]),
+]
+LEARNERS += [varmix.learners.Cautious(off_below=1.0, on_above=1.2, window=3)]
 
 
 def problem(seed, m=7, k=3):
@@ -24,7 +34,7 @@ def problem(seed, m=7, k=3):
 
 
 def in_one_row(evidence, w):
-    return Evidence.from_sums(evidence.value(w), evidence.gradient(w), evidence.at_anchor)
+    return Evidence.from_sums(evidence.value(w), evidence.gradient(w), evidence.at_uniform)
 
 
 @given(st.integers(0, 10**6))
@@ -34,7 +44,7 @@ def test_one_row_has_the_same_value_and_gradient(seed):
     assert len(one.ratios) == 1
     np.testing.assert_allclose(one.value(w), evidence.value(w), rtol=1e-12)
     np.testing.assert_allclose(one.gradient(w), evidence.gradient(w), rtol=1e-10)
-    assert one.at_anchor == evidence.at_anchor == pytest.approx(evidence.value([0.0, 0.0, 1.0]))
+    assert one.at_uniform == evidence.at_uniform == pytest.approx(evidence.value([0.0, 0.0, 1.0]))
 
 
 @given(st.integers(0, 10**6))
@@ -51,9 +61,9 @@ def test_learners_without_rows_take_the_same_steps(learner):
     for seed in range(30):
         evidence, _ = problem(seed)
         whole = learner.step(whole, evidence)
-        parts = learner.step(parts, in_one_row(evidence, getattr(parts, "learnt", parts).mixture))
+        parts = learner.step(parts, in_one_row(evidence, getattr(parts, "learned", parts).mixture))
         np.testing.assert_allclose(parts.mixture, whole.mixture, rtol=0, atol=1e-9)
-    assert isinstance(learner, varmix.Fixed) or not np.allclose(whole.mixture, learner.init(3).mixture)
+    assert isinstance(learner, varmix.learners.Fixed) or not np.allclose(whole.mixture, learner.init(3).mixture)
 
 
 @pytest.mark.parametrize("learner", [Leader(), Neyman([0.5, 0.5])], ids=repr)
@@ -72,12 +82,12 @@ def test_a_round_without_loss_has_a_row_of_zero():
     assert not one.gradient([0.2, 0.3, 0.5]).any()
 
 
-@pytest.mark.parametrize("refresh", [None, "cross"])
+@pytest.mark.parametrize("resplit", [None, "norms"])
 @pytest.mark.parametrize("replacement", [True, False])
-def test_parts_of_a_receipt_make_up_the_whole(replacement, refresh):
-    sampler = varmix.vrm(Groups(np.arange(40) % 4, replacement=replacement, refresh=refresh), rng=0)
+def test_parts_of_a_receipt_make_up_the_whole(replacement, resplit):
+    sampler = varmix.vrm(Groups(np.arange(40) % 4, replacement=replacement, resplit=resplit), rng=0)
     whole = sampler.draw(12)
-    parts = [whole.part(slice(rank, None, 3)) for rank in range(3)]
+    parts = [whole.select(slice(rank, None, 3)) for rank in range(3)]
     for name in ("indices", "weights", "density", "ratios", "groups"):
         woven = np.stack([getattr(part, name) for part in parts], axis=1)
         assert np.array_equal(woven.reshape(12, *woven.shape[2:]), getattr(whole, name))
@@ -88,7 +98,7 @@ def test_parts_of_a_receipt_make_up_the_whole(replacement, refresh):
 
 def test_parts_of_other_families_have_their_ratios():
     whole = varmix.vrm(varmix.Dense(np.full((5, 1), 0.2)), rng=0).draw(6)
-    part = whole.part(slice(1, None, 2))
+    part = whole.select(slice(1, None, 2))
     assert np.array_equal(part.ratios, whole.ratios[1::2])
     assert part.groups is None
 
@@ -111,7 +121,7 @@ def test_evidence_from_elsewhere_uses_the_receipt_up():
 class Hearing(varmix.components.Family):
     """A family that learns."""
 
-    space, k, c = varmix.Points(3), 1, 1.0
+    space, k, c = varmix.components.Points(3), 1, 1.0
 
     def draw(self, lanes, uniforms):
         return np.zeros(len(lanes), np.int64), self.ratios(lanes)
@@ -126,7 +136,7 @@ class Hearing(varmix.components.Family):
 class Silent:
     """One that is no `Family`, and does not say whether it learns."""
 
-    space, k, c = varmix.Points(3), 1, 1.0
+    space, k, c = varmix.components.Points(3), 1, 1.0
     ratios = Hearing.ratios
 
     def lanes(self, w):
@@ -139,9 +149,9 @@ class Silent:
         (varmix.Uniform(3), False),
         (varmix.Dense(np.full((3, 1), 1 / 3)), False),
         (Groups([0, 1, 1]), False),
-        (Groups([0, 0, 1, 1], replacement=False, refresh="cross"), True),
-        (varmix.Cumulative(3), True),
-        (varmix.with_uniform(varmix.Replay(3)), True),
+        (Groups([0, 0, 1, 1], replacement=False, resplit="norms"), True),
+        (varmix.components.Cumulative(3), True),
+        (varmix.components.with_uniform(varmix.Replay(3)), True),
         (Hearing(), True),
         (varmix.Stack(varmix.Uniform(3), varmix.Uniform(3)), False),
         (varmix.Stack(varmix.Uniform(3), Hearing()), True),
@@ -155,7 +165,7 @@ def test_families_say_whether_feedback_changes_them(family, observes):
 
 def test_components_see_norms_only_where_there_are_any():
     family = Hearing()
-    sampler = varmix.Sampler(varmix.with_uniform(family), varmix.BarrierNewton(), rng=0)
+    sampler = varmix.Sampler(varmix.components.with_uniform(family), learner=varmix.learners.BarrierNewton(), rng=0)
     draw = sampler.draw(2)
     evidence = Evidence.from_draw(draw, [1.0, 2.0])
     sampler.learn(draw, evidence)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import varmix
-from varmix import Dense, Distances, with_uniform
+from varmix import Dense, Distances
 from varmix.components import _tables as tabulated
+from varmix.components import with_uniform
 
 
 @pytest.fixture

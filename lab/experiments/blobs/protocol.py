@@ -47,10 +47,11 @@ class Done(NamedTuple):
     mixtures: FloatArray
 
 
-def train(data: Blobs, sampler: Sampler, epochs: int = 5, ahead: int | None = 1) -> Done:
+def train(data: Blobs, sampler: Sampler, epochs: int = 5, batches_per_update: int | None = 1) -> Done:
     """Run online gradient descent on the hinge loss with one draw a step.
 
-    One update of the mixture after every draw, as in Algorithm 2; `ahead=None` lets the compiled loop run ahead.
+    One update of the mixture after every draw, as in Algorithm 2; `batches_per_update=None` lets the compiled loop run
+    ahead.
     """
     mixtures: list[FloatArray] = []
 
@@ -60,7 +61,14 @@ def train(data: Blobs, sampler: Sampler, epochs: int = 5, ahead: int | None = 1)
     n = len(data.X)
     problem = Linear(data.X, data.y, loss="hinge")
     done = sgd(
-        problem, sampler, epochs=epochs, batch=1, step=InverseRoot(0.01), looks=n // LOOK, ahead=ahead, callback=look
+        problem,
+        sampler,
+        epochs=epochs,
+        batch=1,
+        step=InverseRoot(0.01),
+        evaluations_per_epoch=n // LOOK,
+        batches_per_update=batches_per_update,
+        callback=look,
     )
     return Done(done, np.array(mixtures))
 

@@ -72,9 +72,9 @@ class Player:
         drawn = time.thread_time()
         errors = self._agent.learn(batch, draw.weights)
         self.meter.update(draw, np.abs(errors))
-        learnt = time.thread_time()
+        learned = time.thread_time()
         self._buffer.update(draw, errors)
-        self.buffer_seconds += (drawn - begun) + (time.thread_time() - learnt)
+        self.buffer_seconds += (drawn - begun) + (time.thread_time() - learned)
 
 
 def play(
@@ -146,7 +146,7 @@ class Costs(NamedTuple):
 
 def costs(agent: Agent, buffer: ReplayBuffer) -> Costs:
     """Ask for the errors of all transitions, and tell nobody."""
-    everything = buffer.sampler.census()
+    everything = buffer.sampler.draw_all()
     norms = np.abs(agent.errors(buffer.transitions(everything.indices)))
     squares, ratios = norms**2, everything.ratios
     return Costs(

@@ -16,12 +16,12 @@ AGAIN, PROPORTIONAL = "reshuffling again", "proportional"
 
 
 @lru_cache(maxsize=4)
-def family(name: str, kind: str = "auto", replacement: bool = False, refresh: str | None = None) -> Groups:
+def family(name: str, kind: str = "auto", replacement: bool = False, resplit: str | None = None) -> Groups:
     """Give the groups of a task; samplers get copies, so that they can be used again."""
     p = problem(name)
     X = p.rows.dense if p.rows.dense.size else sparse(p)
     task = "regression" if p.loss == "squared" else "classification"
-    return auto(X, p.y, kind=kind, task=task, replacement=replacement, refresh=refresh, rng=0)
+    return auto(X, p.y, kind=kind, task=task, replacement=replacement, resplit=resplit, rng=0)
 
 
 def _proportional(name: str, seed: int) -> Sampler:
@@ -30,7 +30,7 @@ def _proportional(name: str, seed: int) -> Sampler:
 
 
 def _neyman(name: str, seed: int) -> Sampler:
-    groups = family(name, refresh="cross")
+    groups = family(name, resplit="norms")
     return vrm(groups, learner=Neyman(groups), rng=seed)
 
 
@@ -44,7 +44,7 @@ ARMS: dict[str, Callable[[str, int], Sampler]] = {
     "VRM, stratified": lambda name, seed: vrm(family(name, replacement=True), rng=seed),
     PROPORTIONAL: _proportional,
     MIXTURE: lambda name, seed: vrm(family(name), rng=seed),
-    CROSS: lambda name, seed: vrm(family(name, refresh="cross"), rng=seed),
+    CROSS: lambda name, seed: vrm(family(name, resplit="norms"), rng=seed),
     CROSS_NEYMAN: _neyman,
     "mixture of labels": lambda name, seed: vrm(family(name, "labels"), rng=seed),
     "mixture of norms": lambda name, seed: vrm(family(name, "norms"), rng=seed),

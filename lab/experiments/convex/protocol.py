@@ -131,26 +131,33 @@ def _tune(config: Config) -> Result:
     seeds = EDGE if edge else TUNING
 
     def score(exponent: float) -> float:
-        ends = [_descend(config, exponent, seed, looks=0)[0] for seed in seeds]
+        ends = [_descend(config, exponent, seed, evaluations_per_epoch=0)[0] for seed in seeds]
         return math.inf if math.inf in ends else geometric_mean(ends).value
 
     best, tried = search(score)
     return {"best": best, "tried": {str(e): _finite(value) for e, value in sorted(tried.items())}}
 
 
-def _descend(config: Config, exponent: float, seed: int, looks: int) -> tuple[float, solvers.Result]:
+def _descend(config: Config, exponent: float, seed: int, evaluations_per_epoch: int) -> tuple[float, solvers.Result]:
     """Run an arm; give its final excess, infinite if it diverged."""
     task = config["task"]
     p, sampler = problem(task), ARMS[config["arm"]](task, seed)
     step = LinearDecay(2.0**exponent * unit(p))
-    done = solvers.sgd(p, sampler, epochs=config["epochs"], batch=config["batch"], step=step, looks=looks)
+    done = solvers.sgd(
+        p,
+        sampler,
+        epochs=config["epochs"],
+        batch=config["batch"],
+        step=step,
+        evaluations_per_epoch=evaluations_per_epoch,
+    )
     if done.stopped == "diverged":
         return math.inf, done
     return max(p.objective(done.theta) - least(task), SMALLEST), done
 
 
 def _test(config: Config) -> Result:
-    end, result = _descend(config, config["step"], config["seed"], looks=2)
+    end, result = _descend(config, config["step"], config["seed"], evaluations_per_epoch=2)
     floor = least(config["task"])
     gains, evaluations = result.trace.gains, result.trace.evaluations
     early = next((gain for gain, e in zip(gains, evaluations, strict=True) if e >= EARLY * evaluations[-1]), gains[-1])

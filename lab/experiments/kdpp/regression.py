@@ -68,7 +68,7 @@ def _kdpp(data: Regression) -> KDpp:
 
 def _fixed(data: Regression, seed: int, by_point: bool) -> Sampler:
     reweight = horvitz_thompson if by_point else exact
-    return Sampler(with_uniform(_kdpp(data)), Fixed(), rng=seed, reweight=reweight)
+    return Sampler(with_uniform(_kdpp(data)), learner=Fixed(), rng=seed, reweight=reweight)
 
 
 ARMS: dict[str, Callable[[Regression, int], Sampler]] = {

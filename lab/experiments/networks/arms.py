@@ -26,7 +26,7 @@ from varmix import Draw, Sampler, importance, uniform
 from varmix.components import Groups
 from varmix.estimators import auto_labels
 from varmix.learners import BarrierNewton
-from varmix.torch._source import as_sampler
+from varmix.torch._source import sampler_of_points
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ def _labels(data: Split, task: str, seed: int, *, always: bool = False) -> Arm:
 
 
 def _cross(data: Split, task: str, seed: int, *, always: bool = False) -> Arm:
-    return _mixture(Groups(fine(task), replacement=False, target=data.costs, refresh="cross"), seed, always)
+    return _mixture(Groups(fine(task), replacement=False, target=data.costs, resplit="norms"), seed, always)
 
 
 def _mixture(groups: Groups, seed: int, always: bool) -> Arm:
     """Give what a loader makes of groups: a mixture that stands aside until it pays, or one that never does."""
     learner = BarrierNewton() if always else None
-    return Arm(as_sampler(groups, learner=learner, rng=seed), lambda draw: draw.weights, adapts=True)
+    return Arm(sampler_of_points(groups, learner=learner, rng=seed), lambda draw: draw.weights, adapts=True)
 
 
 @lru_cache(maxsize=2)

@@ -87,7 +87,7 @@ def _pictures(table: Table) -> list[Picture]:
                 "mnist-rare",
                 "A class of one point in 100: loss at 5,000 training points and held-out loss against gradients "
                 "computed, mean over seeds with its 95 % band. The dot is the mixture after runs of half the length.",
-                "Two panels of falling curves; mixtures with cross refresh end lowest, reshuffling highest.",
+                "Two panels of falling curves; mixtures with resplit by norms end lowest, reshuffling highest.",
                 lambda: rare(table),
             )
         )

@@ -89,7 +89,7 @@ def _foretold(table: Table, tasks: Sequence[str]) -> Claim:
     return Claim(
         f"Gain and larger batches tell why instead, for mixtures that are always on: with the gain G, and L the "
         f"held-out loss with a quarter of the noise, L^(log G / log 4) is within {MATTERS} to {LIMIT} on MNIST for "
-        f"both, and below {MATTERS} for the one with cross refresh where it pays.",
+        f"both, and below {MATTERS} for the one with resplit by norms where it pays.",
         f"{listing({task: ', '.join(said) for task, said in rows.items()})}." if rows else "",
         verdict if _enough_larger(table) else "too few runs",
         f"{settings(table, [*tasks, RARE], (LARGER, *ALWAYS_ON))}; the gain over the last three fifths of a run",
@@ -213,8 +213,8 @@ def _always(table: Table, tasks: Sequence[str]) -> Claim:
     """What the mixtures would do if they did not stand aside."""
     held, train = (_beside(table, tasks, what, ALWAYS_ON) for what in ("test", "train"))
     return Claim(
-        "Mixtures that are always on, from the first batch, and in even batches (`learner=varmix.BarrierNewton()`): "
-        "losses beside reshuffling.",
+        "Mixtures that are always on, from the first batch, and in even batches "
+        "(`learner=varmix.learners.BarrierNewton()`): losses beside reshuffling.",
         f"Held-out: {len(_fine(held))} of {len(held)} upper bounds are at most {LIMIT}; worse for sure, all of them "
         f"looked at together: {_named(_worse(held))}. {_means(held)}. {_by_task(held)}. Training: {_means(train)}. "
         f"{_by_task(train)}."

@@ -47,8 +47,8 @@ def _rare(table: Table) -> Claim:
     verdict: Verdict = "holds" if good and ahead else "holds in part" if good or ahead else "does not hold"
     each = {arm: _losses(table, arm) for arm in table.arms(RARE) if arm not in (*BASELINES, LARGER)}
     return Claim(
-        f"A rare class (covtype: 1 point in 100, 228,839 points, an MLP with Adam): the mixture with cross refresh has "
-        f"at most {CLEAR} of reshuffling's held-out loss, and less than class-balanced draws.",
+        f"A rare class (covtype: 1 point in 100, 228,839 points, an MLP with Adam): the mixture with resplit by norms "
+        f"has at most {CLEAR} of reshuffling's held-out loss, and less than class-balanced draws.",
         f"Beside class-balanced draws {text(usual)}. Beside reshuffling: {listing(each)}.",
         verdict if table.seeds(RARE, CROSS) >= SEEDS else "too few runs",
         settings(table, [RARE], MIXTURES),

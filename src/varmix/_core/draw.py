@@ -86,7 +86,7 @@ class Draw(_Fields):
             object.__setattr__(self, "_ratios", ratios)
         return ratios
 
-    def part(self, slots: slice) -> "Draw":
+    def select(self, slots: slice) -> "Draw":
         """Give the receipt of some of the slots, for whoever has only these; it has the number of the whole."""
         ratios = self._ratios if callable(self._ratios) else self._ratios[slots].copy()
         groups = None if self.groups is None else self.groups[slots].copy()

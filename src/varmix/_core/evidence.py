@@ -31,12 +31,12 @@ class Evidence:
     array([-1., -2.])
     """
 
-    __slots__ = ("_at_anchor", "_ratios", "_receipt", "coefficients", "density", "groups", "norms")
+    __slots__ = ("_at_uniform", "_ratios", "_receipt", "coefficients", "density", "groups", "norms")
 
     def __init__(self, ratios: ArrayLike, coefficients: ArrayLike, density: ArrayLike | None = None) -> None:
         self._ratios: FloatArray | None = np.ascontiguousarray(as_floats(ratios, "ratios"))
         self._receipt: Draw | None = None
-        self._at_anchor: float | None = None
+        self._at_uniform: float | None = None
         #: The group of each row, where components are disjoint groups and a draw said so.
         self.groups: IntArray | None = None
         self.coefficients: FloatArray = np.ascontiguousarray(as_floats(coefficients, "coefficients"))
@@ -72,14 +72,14 @@ class Evidence:
             raise ValueError(_complaint(values, density, row))
         evidence = cls.__new__(cls)  # the receipt's arrays need no second check
         evidence._ratios, evidence._receipt, evidence.groups = None, draw, draw.groups
-        evidence._at_anchor = None
+        evidence._at_uniform = None
         evidence.coefficients = coefficients
         evidence.density = density
         evidence.norms = values
         return evidence
 
     @classmethod
-    def from_sums(cls, value: float, gradient: FloatArray, at_anchor: float | None = None) -> "Evidence":
+    def from_sums(cls, value: float, gradient: FloatArray, at_uniform: float | None = None) -> "Evidence":
         """Give evidence of one row with this value and this gradient at the mixture where both were taken.
 
         The cost is homogeneous: `w.g = -f` at any w.  So the row q = -g / f has w.q = 1, and with the coefficient f
@@ -96,7 +96,7 @@ class Evidence:
         (1, True)
         """
         one = cls(-gradient[None] / value, [value]) if value else cls(np.ones((1, len(gradient))), [0.0])
-        one._at_anchor = at_anchor
+        one._at_uniform = at_uniform
         return one
 
     @property
@@ -108,9 +108,9 @@ class Evidence:
         return self._ratios
 
     @property
-    def at_anchor(self) -> float:
+    def at_uniform(self) -> float:
         """What all mass on the last component, the anchor, would cost: its ratios are one, so the mean coefficient."""
-        return float(self.coefficients.mean()) if self._at_anchor is None else self._at_anchor
+        return float(self.coefficients.mean()) if self._at_uniform is None else self._at_uniform
 
     def value(self, w: ArrayLike) -> float:
         """Give f~(w)."""
@@ -149,5 +149,5 @@ def _complaint(norms: FloatArray, density: FloatArray, r: int) -> str:
     return (
         f"The density that an atom was drawn with must be finite and above zero; that of row {r} is {density[r]:.3g}, "
         f"and its norm, {norm:.3g}, is not to blame. The components' ratios do not fit what they draw: add the uniform "
-        f"law by varmix.with_uniform, or run varmix.testing.COMPONENT_CHECKS over a family of your own."
+        f"law by varmix.components.with_uniform, or run varmix.testing.COMPONENT_CHECKS over a family of your own."
     )

@@ -112,7 +112,7 @@ class Subsets:
     """All subsets of `size` out of `n` points, with the uniform law: minibatches drawn as a whole.
 
     A subset is listed in ascending order, so that it is one row of numbers and not size! of them.  There are too many
-    subsets to list them all, so a census is refused; ratios never need their number.
+    subsets to list them all, so `draw_all` is refused; ratios never need their number.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 from varmix._core.validation import AnyArray, State
 from varmix._version import __version__
 
-FORMAT = 2
+FORMAT = 3
 LONGEST_TEXT = 1024
 LARGEST_WHOLE = 2**1000  # that is read as a floating-point number
 
@@ -119,6 +119,13 @@ def check_format(stamp: object, owner: str) -> None:
             f"The saved state of {owner} has format {describe(found)}, written by varmix {version}; varmix "
             f"{__version__} reads format {FORMAT}. Load it with the version that wrote it, or start afresh."
         )
+
+
+def require_format(state: object, keys: set[str], owner: str) -> None:
+    """Check a state that holds that of a sampler: its format first, for older ones had other entries."""
+    if isinstance(state, Mapping) and "sampler" in state:
+        check_format(state["sampler"], owner)
+    require(state, keys, owner)
 
 
 def require(state: object, keys: set[str], owner: str) -> None:

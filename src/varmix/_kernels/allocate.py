@@ -53,7 +53,7 @@ def spread_batches(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) ->
 
 
 @kernel
-def carried(shares: FloatArray, credit: FloatArray, lanes: IntArray) -> None:
+def round_robin(shares: FloatArray, credit: FloatArray, lanes: IntArray) -> None:
     """Deficit round robin: each slot adds the shares to the credits; the largest credit is served and pays 1."""
     k = shares.shape[0]
     for r in range(lanes.shape[0]):

@@ -59,23 +59,55 @@ def moments(coefficients: FloatArray, density: FloatArray, out: FloatArray) -> f
 
 
 @kernel
-def tally(m: float, a: float, b: float, weight: float, square: float, decay: float, sums: FloatArray) -> None:
-    """Add a receipt of m draws to sums that are multiplied by `decay` before.
+def add_moments(
+    m: float, uniform: float, mixture: float, weight: float, square: float, largest: float, meter: FloatArray
+) -> None:
+    """Add the moments of a receipt to the numbers of a meter, whose layout `varmix.meter` describes.
 
-    The sums are those of m, of m times weight, square, a and b; of m^2, (m a)^2, m^2 a b and (m b)^2; and, without
-    decay, of m a and m b.
+    Second moments are kept in units of the largest one seen, so that their squares neither overflow nor vanish.
     """
-    sums[0] = decay * sums[0] + m
-    sums[1] = decay * sums[1] + m * weight
-    sums[2] = decay * sums[2] + m * square
-    sums[3] = decay * sums[3] + m * a
-    sums[4] = decay * sums[4] + m * b
-    sums[5] = decay * decay * sums[5] + m * m
-    sums[6] = decay * decay * sums[6] + m * a * (m * a)
-    sums[7] = decay * decay * sums[7] + m * a * (m * b)
-    sums[8] = decay * decay * sums[8] + m * b * (m * b)
-    sums[9] += m * a
-    sums[10] += m * b
+    size = max(uniform, mixture)
+    if size > meter[3]:
+        factor = meter[3] / size
+        for i in (8, 9, 14, 15, 17, 18, 19):
+            meter[i] *= factor
+        for i in (11, 12, 13):
+            meter[i] *= factor * factor
+        meter[3] = size
+    unit = meter[3] if meter[3] > 0.0 else 1.0
+    a, b, decay = uniform / unit, mixture / unit, meter[4]
+    meter[0] += 1.0
+    meter[1] += m
+    meter[2] = max(meter[2], largest)
+    meter[5] = decay * meter[5] + m
+    meter[6] = decay * meter[6] + m * weight
+    meter[7] = decay * meter[7] + m * square
+    meter[8] = decay * meter[8] + m * a
+    meter[9] = decay * meter[9] + m * b
+    meter[10] = decay * decay * meter[10] + m * m
+    meter[11] = decay * decay * meter[11] + m * a * (m * a)
+    meter[12] = decay * decay * meter[12] + m * a * (m * b)
+    meter[13] = decay * decay * meter[13] + m * b * (m * b)
+    meter[14] += m * a
+    meter[15] += m * b
+    if decay < 1.0:
+        for i in range(16, 21):
+            meter[i] *= decay
+
+
+@kernel
+def measure(coefficients: FloatArray, density: FloatArray, meter: FloatArray) -> None:
+    """Add a receipt to the numbers of a meter: its coefficients l^2 / d and the density d of its atoms."""
+    m = coefficients.shape[0]
+    uniform, mixture, weight, square, largest = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(m):
+        r = 1.0 / density[i]
+        uniform += coefficients[i]
+        mixture += coefficients[i] * r
+        weight += r
+        square += r * r
+        largest = max(largest, r)
+    add_moments(float(m), uniform / m, mixture / m, weight / m, square / m, largest, meter)
 
 
 @kernel

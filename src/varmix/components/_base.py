@@ -1,6 +1,7 @@
 """Components: a family of k sampling distributions over one space."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from typing import Protocol, runtime_checkable
 
 from varmix._core.draw import Draw, Rows
@@ -31,6 +32,21 @@ class Components(Protocol):
     @property
     def c(self) -> float:
         """The largest ratio: Assumption 1 of the paper."""
+        ...
+
+    @property
+    def has_uniform(self) -> bool:
+        """Whether the last component is the uniform law of the space, or its target."""
+        ...
+
+    @property
+    def reshuffles(self) -> bool:
+        """Whether points are drawn without replacement, in shuffled order."""
+        ...
+
+    @property
+    def names(self) -> Sequence[Hashable]:
+        """A name for every lane, for people: the labels of groups, for example."""
         ...
 
     def lanes(self, w: FloatArray) -> FloatArray:
@@ -104,7 +120,7 @@ class Disjoint(Protocol):
 
 
 class Family(ABC):
-    """The usual case: lanes are components, nothing is learnt, nothing changes.
+    """The usual case: lanes are components, nothing is learned, nothing changes.
 
     A subclass sets `k`, `space` and `c`, and says how to draw and what the ratios are.
     """
@@ -112,6 +128,21 @@ class Family(ABC):
     k: int
     space: Space
     c: float
+
+    @property
+    def has_uniform(self) -> bool:
+        """Whether the last component is the uniform law of the space, or its target. Default: False."""
+        return False
+
+    @property
+    def reshuffles(self) -> bool:
+        """Whether points are drawn without replacement, in shuffled order. Default: False."""
+        return False
+
+    @property
+    def names(self) -> Sequence[Hashable]:
+        """A name for every lane. Default: component 0, component 1, ..."""
+        return [f"component {j}" for j in range(self.k)]
 
     def lanes(self, w: FloatArray) -> FloatArray:
         """One lane per component."""
@@ -160,3 +191,8 @@ class Family(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={self.space.n}, k={self.k})"
+
+
+def is_family(source: object) -> bool:
+    """Whether something is a family of components: an object with lanes and density ratios."""
+    return not isinstance(source, type) and hasattr(source, "ratios") and hasattr(source, "lanes")

@@ -1,5 +1,6 @@
 """Groups: one component per class, cluster or data source."""
 
+from collections.abc import Hashable
 from copy import copy
 from functools import partial
 from typing import Literal, Self, final
@@ -29,20 +30,20 @@ class Groups(Family):
     `pi_j = (1 - smoothing) w_j + W_j (w_u + smoothing (1 - w_u))`, and the density of a point is `pi_j / W_j`.
 
     With `replacement=False` every group is visited in a shuffled order and reshuffled when it runs out: the reshuffled
-    mixture, to be used with carried allocation (`varmix.vrm` chooses it) or shuffled.  With a fixed mixture it is
-    unbiased over an epoch, as plain reshuffling is.  Carried slots are not so draw by draw: a batch may hold up to two
-    points of a group too many or too few, made up for in the next.  While the mixture moves an epoch is not
-    exact either: on small data a point whose norm moves the mixture is weighted too much in that epoch
-    (docs/quickstart.md, "What the weights promise").
+    mixture, to be used with round-robin allocation (`varmix.vrm` chooses it) or shuffled.  With a fixed mixture it is
+    unbiased over an epoch, as plain reshuffling is.  Round-robin slots are not so draw by draw: a batch may hold up to
+    two points of a group too many or too few, made up for in the next.  While the mixture moves an epoch is not exact
+    either: on small data a point whose norm moves the mixture is weighted too much in that epoch (docs/quickstart.md,
+    "What the weights promise").
 
-    With `refresh="cross"` every group is cut into three sub-groups (fewer where it has fewer points), and these are the
+    With `resplit="norms"` every group is cut into three sub-groups (fewer where it has fewer points), and these are the
     components: half of the points, then three eighths, then one eighth.  `end_epoch` cuts anew, by the norms last seen
     of the points, which feedback brings: the smallest norms into the first, the largest into the last.  The sizes stay,
     and with them masses and ratios, so that what a learner knows of a sub-group keeps its meaning; points never leave
     the group of their label.  Cursors go on with the points that were still to come.  Receipts from before
     `end_epoch` keep their ratios, and feedback for them is about the sub-groups as they were.
 
-    A point costs at most 12 bytes, 8 more for a target (16 where that varies inside groups), 4 more with refresh.
+    A point costs at most 12 bytes, 8 more for a target (16 where that varies inside groups), 4 more with resplit.
 
     Parameters
     ----------
@@ -53,15 +54,15 @@ class Groups(Family):
     replacement
         Whether a point may come again before its group is through.
     target
-        (n,) law to be unbiased for, if not uniform.  Without replacement, and with refresh, it must be constant inside
+        (n,) law to be unbiased for, if not uniform.  Without replacement, and with resplit, it must be constant inside
         each group.
-    refresh
-        None, or "cross": sub-groups by the norms last seen, renewed by `end_epoch`.
+    resplit
+        None, or "norms": sub-groups by the norms last seen, renewed by `end_epoch`.
 
     Attributes
     ----------
     labels
-        The distinct labels, sorted; component j belongs to `labels[j]`.  With refresh, the label of every sub-group:
+        The distinct labels, sorted; component j belongs to `labels[j]`.  With resplit, the label of every sub-group:
         each comes up to three times in a row, smallest norms first.
     masses
         The masses W of the groups, or of the sub-groups; they never change.
@@ -74,7 +75,7 @@ class Groups(Family):
     >>> family.ratios(np.array([0, 1])).round(3)
     array([[4.   , 0.   ],
            [0.   , 1.333]])
-    >>> family = Groups(np.repeat(["cat", "dog"], [8, 24]), replacement=False, refresh="cross")
+    >>> family = Groups(np.repeat(["cat", "dog"], [8, 24]), replacement=False, resplit="norms")
     >>> (family.masses * 32).tolist()
     [4.0, 3.0, 1.0, 12.0, 9.0, 3.0]
     """
@@ -88,7 +89,7 @@ class Groups(Family):
         smoothing: float = 0.0,
         replacement: bool = True,
         target: ArrayLike | None = None,
-        refresh: Literal["cross"] | None = None,
+        resplit: Literal["norms"] | None = None,
     ) -> None:
         self.smoothing = as_fraction(smoothing, "smoothing", zero=True, one=False)
         if not isinstance(replacement, (bool, np.bool_)):
@@ -98,9 +99,9 @@ class Groups(Family):
             raise ValueError(
                 f"Without replacement the groups themselves are drawn, so smoothing must be 0, got {smoothing}."
             )
-        if refresh is not None and refresh != "cross":
-            raise ValueError(f"refresh must be None or 'cross', got {refresh!r}.")
-        self.refresh = refresh
+        if resplit is not None and resplit != "norms":
+            raise ValueError(f"resplit must be None or 'norms', got {resplit!r}.")
+        self.resplit = resplit
         self.labels, self._codes = encode(labels)
         self._build(target)
 
@@ -114,7 +115,7 @@ class Groups(Family):
         [0.333, 0.667]
         """
         groups = cls.__new__(cls)
-        groups.smoothing, groups.replacement, groups.refresh = 0.0, replacement, None
+        groups.smoothing, groups.replacement, groups.resplit = 0.0, replacement, None
         groups.labels, groups._codes = np.arange(len(counts)), codes
         groups._build(None, counts)
         return groups
@@ -124,21 +125,42 @@ class Groups(Family):
         self._mark = crc32(self._codes)  # type: ignore[arg-type]
         self._sort(counts)
         self._cumulative = self._running_sums()
-        self._cross = None if self.refresh is None else self._cut()
+        self._cross = None if self.resplit is None else self._cut()
         self._inside = (1 - self.smoothing) / self.masses + self.smoothing
-        self._anchored = False
+        self._has_uniform = False
         self.k = len(self.labels)
         self.c = float(self._inside.max())
         self._cursors = Cursors(self._start)
 
     @property
-    def has_anchor(self) -> bool:
+    def has_uniform(self) -> bool:
         """Whether the last component is the target."""
-        return self._anchored
+        return self._has_uniform
+
+    @property
+    def reshuffles(self) -> bool:
+        """Whether every group is visited in a shuffled order."""
+        return not self.replacement
+
+    @property
+    def names(self) -> list[Hashable]:
+        """The label of every group; sub-groups by norms are numbered from the smallest norms to the largest."""
+        labels: list[Hashable] = self.labels.tolist()
+        if self._cross is None:
+            return labels
+        counts: dict[Hashable, int] = {}
+        for label in labels:
+            counts[label] = counts.get(label, 0) + 1
+        seen: dict[Hashable, int] = {}
+        names: list[Hashable] = []
+        for label in labels:
+            seen[label] = seen.get(label, 0) + 1
+            names.append(f"{label}, norms {seen[label]}/{counts[label]}")
+        return names
 
     @property
     def parents(self) -> IntArray | None:
-        """For every sub-group the group that it is a part of; None without refresh."""
+        """For every sub-group the group that it is a part of; None without resplit."""
         return None if self._cross is None else self._cross.groups.copy()
 
     @property
@@ -166,11 +188,11 @@ class Groups(Family):
         uneven = kernels.first_uneven(self._target, self._start, self._members) if len(self._target) else -1
         if uneven < 0:
             return None
-        if not self.replacement or self.refresh is not None:
+        if not self.replacement or self.resplit is not None:
             raise ValueError(
-                f"{'With refresh' if self.replacement else 'Without replacement'} the target must be constant inside "
+                f"{'With resplit' if self.replacement else 'Without replacement'} the target must be constant inside "
                 f"each group; it is not in group {self.labels[uneven].item()!r}. Use "
-                f"{'refresh=None' if self.replacement else 'replacement=True'}, or split the group."
+                f"{'resplit=None' if self.replacement else 'replacement=True'}, or split the group."
             )
         cumulative = np.empty(len(self._members))
         kernels.accumulate_groups(self._target, self._start, self._members, cumulative)
@@ -185,10 +207,10 @@ class Groups(Family):
         self._sort()
         return cross
 
-    def anchored(self) -> Components:
+    def with_uniform(self) -> Components:
         """Give the family with the target as one more component, and no more lanes; what never changes is shared."""
         family = copy(self)
-        family._anchored = True
+        family._has_uniform = True
         family.k = len(self.labels) + 1
         family._cursors = self._cursors.copy()
         if self._cross is not None:
@@ -198,7 +220,7 @@ class Groups(Family):
 
     def lanes(self, w: FloatArray) -> FloatArray:
         """Give the share of every group: its own weight, and its part of all that is spread uniformly."""
-        if not self._anchored and not self.smoothing:
+        if not self._has_uniform and not self.smoothing:
             return w
         shares = np.empty(len(self.masses))
         kernels.group_lanes(w, self.masses, self.smoothing, shares)
@@ -225,7 +247,7 @@ class Groups(Family):
         return self.rows(self.groups_of(as_atoms(atoms, self.space.n)))
 
     def groups_of(self, points: IntArray) -> IntArray:
-        """Return the group of each point, unchecked; with refresh the present sub-group."""
+        """Return the group of each point, unchecked; with resplit the present sub-group."""
         return self._codes[points].astype(np.int64)
 
     @property
@@ -239,12 +261,12 @@ class Groups(Family):
         return self._cross is not None
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
-        """With refresh, remember the norms; else learn nothing."""
+        """With resplit, remember the norms; else learn nothing."""
         if self._cross is not None:
             self._cross.observe(draw, norms)
 
     def end_epoch(self) -> None:
-        """With refresh, cut the groups by the norms last seen; else do nothing.
+        """With resplit, cut the groups by the norms last seen; else do nothing.
 
         A sub-group that is drawn seldom is not through after an epoch.  It goes on with what was left, or its points
         would come as if with replacement, and reshuffling's advantage would be gone.
@@ -255,9 +277,13 @@ class Groups(Family):
             kernels.sort_by_group(self._codes, self._target, self._start, self._members)
             self._cursors.restart(self._members, old, self._codes)
 
+    def description(self) -> State:
+        """Return what the groups are: their number and masses, smoothing, and a checksum of their members."""
+        return super().state_dict() | {"smoothing": self.smoothing, "masses": self.masses.copy(), "mark": self._mark}
+
     def state_dict(self) -> State:
-        """Give what the groups are, the cursors, and with refresh the norms last seen and the present sub-groups."""
-        state = super().state_dict() | {"smoothing": self.smoothing, "masses": self.masses.copy(), "mark": self._mark}
+        """Return what the groups are, the cursors, and with resplit the norms last seen and the present sub-groups."""
+        state = self.description()
         if not self.replacement:
             state |= self._cursors.state_dict()
         if self._cross is not None:

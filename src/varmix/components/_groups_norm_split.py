@@ -1,4 +1,4 @@
-"""Cross refresh: every group in parts, cut by the norms last seen of its points."""
+"""Cross resplit: every group in parts, cut by the norms last seen of its points."""
 
 from copy import copy
 

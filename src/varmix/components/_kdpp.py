@@ -100,7 +100,18 @@ class KDpp(Family):
         self._slope: FloatArray = np.vstack([laws.slope, np.zeros(spectrum.rank)])
         self._tries = TRIES
 
-    def anchored(self) -> Components:
+    @property
+    def has_uniform(self) -> bool:
+        """Whether the last component is the uniform law of sets."""
+        return self.k > len(self.ridges)
+
+    @property
+    def names(self) -> list[str]:
+        """The ridge of every component."""
+        ridges = [f"ridge {ridge:g}" for ridge in self.ridges]
+        return [*ridges, "uniform"] if self.has_uniform else ridges
+
+    def with_uniform(self) -> Components:
         """Give the same family with uniform sets as one more component, the last; the tables are shared."""
         family = copy(self)
         family.k = len(self.ridges) + 1

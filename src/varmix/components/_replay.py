@@ -199,7 +199,18 @@ class Replay(Family):
         self._values: FloatArray = (MAGNITUDES[:, None] + epsilons) ** alphas
         self._rings = [Ring(self._capacity)]  # one, in a list so that views share it when it is exchanged
         self.k = len(self._settings)
-        self.has_anchor = False
+        self._has_uniform = False
+
+    @property
+    def has_uniform(self) -> bool:
+        """Whether the last component is the uniform law."""
+        return self._has_uniform
+
+    @property
+    def names(self) -> list[str]:
+        """Epsilon and alpha of every component."""
+        names = [f"epsilon {epsilon:g}, alpha {alpha:g}" for epsilon, alpha in self._settings]
+        return [*names, "uniform"] if self._has_uniform else names
 
     @property
     def capacity(self) -> int:
@@ -243,10 +254,10 @@ class Replay(Family):
     def __len__(self) -> int:
         return len(self._rings[0])
 
-    def anchored(self) -> Components:
+    def with_uniform(self) -> Components:
         """Give the same items with the uniform law as one more component, the last."""
         family = copy(self)
-        family.k, family.has_anchor = len(self._settings) + 1, True
+        family.k, family._has_uniform = len(self._settings) + 1, True
         return family
 
     def insert(self, count: int, delta: ArrayLike | None = None) -> IntArray:

@@ -20,7 +20,7 @@ class _Law(NamedTuple):
     alive: BoolArray
     space: Points
     target: FloatArray
-    table: FloatArray  # the rows of ratios of all sources, the anchor's column last
+    table: FloatArray  # the rows of ratios of all sources, the uniform component's column last
 
 
 @final
@@ -58,9 +58,9 @@ class Sources(Family):
     """
 
     def __init__(self, names: int | Iterable[str], target: Mapping[str, float] | ArrayLike | None = None) -> None:
-        self.names = as_names(names)
-        self.k = len(self.names)
-        self.has_anchor = False
+        self._names = as_names(names)
+        self.k = len(self._names)
+        self._has_uniform = False
         self._first = self._wanted(target)
         self._laws = [self._law(np.ones(self.k, dtype=np.bool_))]  # in a list, so that views share it
 
@@ -81,6 +81,16 @@ class Sources(Family):
         return _Law(alive, space, target, table)
 
     @property
+    def has_uniform(self) -> bool:
+        """Whether the last component is the target."""
+        return self._has_uniform
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the sources, one per lane."""
+        return self._names
+
+    @property
     def alive(self) -> BoolArray:
         """Which sources have not ended."""
         return self._laws[0].alive.copy()
@@ -95,10 +105,10 @@ class Sources(Family):
         """The largest ratio at present."""
         return float(self._laws[0].table.max())
 
-    def anchored(self) -> Components:
+    def with_uniform(self) -> Components:
         """Give the same sources with the target as one more component, and no more lanes."""
         family = copy(self)
-        family.k, family.has_anchor = len(self.names) + 1, True
+        family.k, family._has_uniform = len(self.names) + 1, True
         return family
 
     def drop(self, source: int) -> None:

@@ -1,7 +1,7 @@
-"""Stack: several families over one space as one; with_uniform: the anchor behind them."""
+"""Stack: several families over one space as one; with_uniform: the uniform component behind them."""
 
-from collections.abc import Sequence
-from typing import Protocol, final
+from collections.abc import Hashable, Sequence
+from typing import Any, final
 
 import numpy as np
 
@@ -9,18 +9,11 @@ from varmix._core.draw import Draw
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Space, refuse_window
 from varmix._core.state import require
-from varmix._core.validation import FloatArray, IntArray, State
-from varmix.components._base import Components, Family, Inclusive
+from varmix._core.validation import FloatArray, IntArray, State, same
+from varmix.components._base import Components, Family, Inclusive, is_family
+from varmix.components._groups import Groups
 from varmix.components._sources import Sources
 from varmix.components._uniform import Uniform
-
-
-class Anchoring(Protocol):
-    """A family that can add the target as a last component by itself, more cheaply than a stack."""
-
-    def anchored(self) -> Components:
-        """Give the family with the anchor behind its components."""
-        ...
 
 
 @final
@@ -39,8 +32,12 @@ class Stack(Family):
     def __init__(self, *families: Components) -> None:
         if not families:
             raise ValueError("Stack needs at least one family, got none.")
-        for family in families:
+        for i, family in enumerate(families):
             check_family(family)
+            if any(_are_the_same(family, other) for other in families[:i]):
+                raise ValueError(
+                    f"{family!r} was passed twice. Pass every family once: the mixture learns its weight by itself."
+                )
         if len(families) > 1:
             refuse_window(families[0].space, "Stack")
             _refuse_sources(families)
@@ -58,6 +55,24 @@ class Stack(Family):
     def space(self) -> Space:  # type: ignore[override]
         """What the first family draws from now."""
         return self.families[0].space
+
+    @property
+    def has_uniform(self) -> bool:
+        """Whether the last family ends with the uniform component."""
+        return self.families[-1].has_uniform
+
+    @property
+    def reshuffles(self) -> bool:
+        """Whether any of the families draws without replacement."""
+        return any(family.reshuffles for family in self.families)
+
+    @property
+    def names(self) -> list[Hashable]:
+        """The names of all lanes; where two families share a name, all are numbered by family."""
+        plain = [name for family in self.families for name in family.names]
+        if len(set(plain)) == len(plain):
+            return plain
+        return [f"{i}: {name}" for i, family in enumerate(self.families) for name in family.names]
 
     @property
     def c(self) -> float:  # type: ignore[override]
@@ -134,7 +149,7 @@ class Stack(Family):
 
 def check_family(family: object) -> None:
     """Refuse what is no family at all, such as labels that were meant to go into one."""
-    if isinstance(family, type) or not hasattr(family, "ratios"):
+    if not is_family(family):
         raise TypeError(f"Components must be a family such as varmix.Groups(labels), got {type(family).__name__}.")
 
 
@@ -157,11 +172,20 @@ def _offsets(sizes: list[int]) -> IntArray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def with_uniform(*families: Components) -> Components:
-    """Give the families as one, with the uniform law (or the target) as the last component.
+def _are_the_same(family: Components, other: Components) -> bool:
+    """Whether two families are one object, or groups of the same points with the same settings."""
+    if family is other:
+        return True
+    if not (isinstance(family, Groups) and isinstance(other, Groups)):
+        return False
+    return family.space == other.space and same(family.description(), other.description())
 
-    A family that knows a cheaper way takes it: `Groups` express the uniform law by the group sizes and add a
-    column but no lane.
+
+def with_uniform(*families: Components) -> Components:
+    """Return the families as one, with the uniform law (or the target) as the last component.
+
+    It is added where it is missing, and never twice.  A family that knows a cheaper way takes it: `Groups` express the
+    uniform law by the group sizes and add a column but no lane.
 
     Examples
     --------
@@ -169,10 +193,37 @@ def with_uniform(*families: Components) -> Components:
     >>> with_uniform(Groups(["a", "b", "b"])).ratios(np.array([0, 1]))
     array([[3. , 0. , 1. ],
            [0. , 1.5, 1. ]])
+    >>> with_uniform(Uniform(3), Groups(["a", "b", "b"]), Uniform(3)).k
+    3
     """
+    if len(families) > 1:
+        families = _uniform_last(families)
     family = families[0] if len(families) == 1 else Stack(*families)
     check_family(family)
-    if hasattr(family, "anchored"):  # asking whether it keeps to a protocol takes as long as ten draws
-        anchoring: Anchoring = family  # type: ignore[assignment]
-        return anchoring.anchored()
+    return family if family.has_uniform else add_uniform(family)
+
+
+def add_uniform(family: Any) -> Components:  # noqa: ANN401 - a family, perhaps with a method of its own for this
+    """Return the family with the uniform component behind its own."""
+    if hasattr(type(family), "with_uniform"):
+        return family.with_uniform()  # type: ignore[no-any-return]
     return Stack(family, Uniform(family.space))
+
+
+def _uniform_last(families: Sequence[Components]) -> tuple[Components, ...]:
+    """Unpack stacks, and put the first uniform family last without the others."""
+    flat: list[Components] = []
+    for family in families:
+        flat.extend(family.families if isinstance(family, Stack) else [family])
+    others = [family for family in flat if not isinstance(family, Uniform)]
+    uniforms = [family for family in flat if isinstance(family, Uniform)]
+    if not others:
+        return tuple(uniforms[:1])
+    for family in others[:-1] if not uniforms else others:
+        check_family(family)
+        if family.has_uniform:
+            raise ValueError(
+                f"{family!r} has the uniform component already, and it must be the last of all. Pass the family "
+                f"without it: the sampler adds it behind all families."
+            )
+    return (*others, *uniforms[:1])

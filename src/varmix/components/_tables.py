@@ -31,6 +31,13 @@ from varmix.components._uniform import Uniform
 ENTRIES_PER_BLOCK = 1 << 19  # numbers converted to double at a time, when a table is built
 
 
+ROUNDED = 1e-6  # how far single precision may be off one
+
+
+def _are_ones(values: AnyArray) -> bool:
+    return bool(np.abs(values - 1.0).max() <= ROUNDED)
+
+
 def rows_per_block(columns: int) -> int:
     """Give how many rows of so many columns are read at a time, so that a memory map stays on disk."""
     return max(ENTRIES_PER_BLOCK // max(columns, 1), 1)
@@ -53,6 +60,7 @@ class Tabulated(Family):
     """
 
     space: Points
+    _column = "column"  # what users call a component
 
     def __init__(self, space: Points, table: AnyArray, checksum: int | None = None) -> None:
         self.space = space
@@ -62,7 +70,21 @@ class Tabulated(Family):
         self.k = table.shape[1]
         self.c = float(self._table.largest.max())
 
-    def anchored(self) -> Components:
+    @property
+    def has_uniform(self) -> bool:
+        """Whether the last component is the target: `with_uniform` added it, or the last column is one everywhere."""
+        if self.k > self._ratios.shape[1]:
+            return True
+        last, scale = self._ratios[:, -1], self._table.scale[-1]  # of a file perhaps, so a few rows first
+        return _are_ones(scale * last[:: max(len(last) // 16, 1)]) and _are_ones(scale * last)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the table, numbered."""
+        columns = [f"{self._column} {j}" for j in range(self._ratios.shape[1])]
+        return [*columns, "uniform"] if self.k > len(columns) else columns
+
+    def with_uniform(self) -> Components:
         """Give the same family with the target as one more component, the last; the tables are shared."""
         if self.space.target is not None:
             return Stack(self, Uniform(self.space))
@@ -219,6 +241,8 @@ class Distances(Tabulated):
     >>> family.ratios(np.arange(3)).round(3).ravel().tolist()
     [0.1, 0.775, 2.125]
     """
+
+    _column = "center"
 
     def __init__(
         self, X: ArrayLike, centers: ArrayLike, *, smoothing: float = 0.1, target: ArrayLike | None = None

@@ -1,4 +1,4 @@
-"""Uniform: the anchor, or the whole of plain sampling."""
+"""Uniform: the uniform component, or the whole of plain sampling."""
 
 from typing import final
 
@@ -39,6 +39,16 @@ class Uniform(Family):
         target = self.space.target if isinstance(self.space, Points) else None
         # Without a target the table is empty: every lane is then beyond it, and uniform.
         self._table = Table(np.empty((self.space.n, 0)) if target is None else np.ones((self.space.n, 1)), target)
+
+    @property
+    def has_uniform(self) -> bool:
+        """True: it is nothing else."""
+        return True
+
+    @property
+    def names(self) -> list[str]:
+        """The name of the only component."""
+        return ["uniform"]
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Draw from the target, whatever the lane."""

@@ -103,7 +103,7 @@ def auto(
     kind: str = "auto",
     task: str | None = None,
     replacement: bool = False,
-    refresh: str | None = None,
+    resplit: str | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> Groups:
     """Give a family of groups for `varmix.vrm`, without being told what the groups are.
@@ -129,7 +129,7 @@ def auto(
             Their cluster, one of 16 at most (k-means of scikit-learn, on up to 20,000 points).
     task
         "classification" or "regression"; None takes strings, booleans and up to 64 distinct whole numbers for classes.
-    replacement, refresh
+    replacement, resplit
         As of `varmix.Groups`; without replacement it is the reshuffled mixture.
     rng
         Seed or generator, for clusters.
@@ -155,7 +155,7 @@ def auto(
     >>> sampler = varmix.vrm(family, rng=0)
     """
     labels = auto_labels(X, y, kind=kind, task=task, rng=rng)
-    options: dict[str, Any] = {} if refresh is None else {"refresh": refresh}
+    options: dict[str, Any] = {} if resplit is None else {"resplit": resplit}
     return Groups(labels, replacement=replacement, **options)
 
 

@@ -29,7 +29,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     * Missing arguments of fit: `coef_init`, `intercept_init`.
     * Missing methods: `densify`, `sparsify`.
     * Other defaults: `max_iter`, `tol`, `learning_rate`, `eta0`.
-    * New parameters: `batch_size`, `sampling`, `components`, `refresh`, `fallback`.
+    * New parameters: `batch_size`, `sampling`, `components`, `resplit`, `fallback`.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     components
         What the mixture is of: a kind of groups of `varmix.auto` ("auto", "labels", "clusters", "norms"), an array of
         labels (n,), or a family.
-    refresh
-        None, or "cross": cut the groups after every epoch by the norms last seen.
+    resplit
+        None, or "norms": cut the groups after every epoch by the norms last seen.
     fallback
         Whether to change to plain shuffling where the gain, a tenth into the run, is below 1.25 (3.5 for a family
         with replacement).
@@ -120,7 +120,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
         batch_size: int = 32,
         sampling: str = "mixture",
         components: Any = "auto",  # noqa: ANN401
-        refresh: str | None = None,
+        resplit: str | None = None,
         fallback: bool = True,
     ) -> None:
         self.loss = loss
@@ -138,7 +138,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
         self.batch_size = batch_size
         self.sampling = sampling
         self.components = components
-        self.refresh = refresh
+        self.resplit = resplit
         self.fallback = fallback
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401

@@ -199,7 +199,7 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         "distances"
             In proportion to the distances to ten random points, as in the paper; X must be dense.
         "uniform", "shuffle", "vrb"
-            No mixture: uniform with replacement, random reshuffling, `varmix.vrb`.
+            No mixture: uniform with replacement, random reshuffling, `varmix.literature.vrb`.
         A family
             Any over as many points as X has rows; a copy of it is used.
     allocate, gamma, learner

@@ -21,7 +21,7 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
     * Missing arguments of fit: `coef_init`, `intercept_init`.
     * Missing methods: `densify`, `sparsify`.
     * Other defaults: `max_iter`, `tol`, `learning_rate`, `eta0`.
-    * New parameters: `batch_size`, `sampling`, `components`, `refresh`, `fallback`.
+    * New parameters: `batch_size`, `sampling`, `components`, `resplit`, `fallback`.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
         "squared_error".
     alpha, fit_intercept, max_iter, tol, n_iter_no_change, verbose, random_state
         As of `MixtureSGDClassifier`.
-    learning_rate, eta0, power_t, warm_start, batch_size, sampling, components, refresh, fallback
+    learning_rate, eta0, power_t, warm_start, batch_size, sampling, components, resplit, fallback
         As of `MixtureSGDClassifier`.  `components="labels"` has no meaning here; "auto" are groups by the distance of
         the target from its median and by the length of the row.
 
@@ -63,7 +63,7 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
         batch_size: int = 32,
         sampling: str = "mixture",
         components: Any = "auto",  # noqa: ANN401
-        refresh: str | None = None,
+        resplit: str | None = None,
         fallback: bool = True,
     ) -> None:
         self.loss = loss
@@ -81,7 +81,7 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
         self.batch_size = batch_size
         self.sampling = sampling
         self.components = components
-        self.refresh = refresh
+        self.resplit = resplit
         self.fallback = fallback
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401

@@ -156,7 +156,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
             _check_number(self.eta0, "eta0")
         if self.tol is not None:
             _check_number(self.tol, "tol")
-        sampling.check(self.sampling, self.components, self.refresh)
+        sampling.check(self.sampling, self.components, self.resplit)
 
     def _check_rows(self, X: Any, reset: bool, **options: Any) -> Any:  # noqa: ANN401
         return validate_data(
@@ -192,7 +192,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         name = self.learning_rate
         if name == "auto":
             name = "linear" if done is None else "optimal"
-        sampler = sampling.build(self.sampling, self.components, self.refresh, X, problem, seed)
+        sampler = sampling.build(self.sampling, self.components, self.resplit, X, problem, seed)
         watch = sampling.Watch(self.sampling, sampler, epochs, bool(self.fallback), seed, self.verbose)
         result = sgd(
             problem,
@@ -203,7 +203,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
             batch=batch,
             tol=None if done is not None else self.tol,
             patience=self.n_iter_no_change,
-            looks=0,
+            evaluations_per_epoch=0,
             after_epoch=watch,
         )
         if result.stopped == "diverged":

@@ -23,7 +23,7 @@ EARLY, LATE, ENOUGH = 0.1, 0.3, 4096
 def build(
     sampling: str,
     components: Any,  # noqa: ANN401 - a name, labels or a family
-    refresh: str | None,
+    resplit: str | None,
     X: Any,  # noqa: ANN401
     problem: Linear,
     seed: int,
@@ -38,10 +38,10 @@ def build(
     if sampling == "importance":
         scores = problem.lipschitz
         return presets.importance(scores if scores.max() > 0 else np.ones(problem.n), rng=seed)
-    return presets.vrm(_family(components, refresh, X, problem, seed), rng=seed)
+    return presets.vrm(_family(components, resplit, X, problem, seed), rng=seed)
 
 
-def _family(components: Any, refresh: str | None, X: Any, problem: Linear, seed: int) -> Components:  # noqa: ANN401
+def _family(components: Any, resplit: str | None, X: Any, problem: Linear, seed: int) -> Components:  # noqa: ANN401
     if isinstance(components, str):
         labels: Any = auto_labels(
             X,
@@ -59,11 +59,11 @@ def _family(components: Any, refresh: str | None, X: Any, problem: Linear, seed:
         labels = np.asarray(components)
         if labels.shape != (problem.n,):
             raise ValueError(f"components must be one label per row of X, shape ({problem.n},), got {labels.shape}.")
-    options: dict[str, Any] = {} if refresh is None else {"refresh": refresh}
+    options: dict[str, Any] = {} if resplit is None else {"resplit": resplit}
     return Groups(labels, replacement=False, **options)
 
 
-def check(sampling: object, components: object, refresh: object) -> None:
+def check(sampling: object, components: object, resplit: object) -> None:
     """Refuse parameters that mean nothing, before any work is done."""
     if not isinstance(sampling, str) or sampling not in SAMPLINGS:
         raise ValueError(unknown_choice("sampling", str(sampling), SAMPLINGS))
@@ -72,11 +72,11 @@ def check(sampling: object, components: object, refresh: object) -> None:
     sampler = hasattr(components, "draw") and not hasattr(components, "space")
     if components is None or isinstance(components, type) or sampler:
         raise TypeError(f"components must be a name, an array of labels or a family, got {components!r}.")
-    if refresh is not None and not (isinstance(refresh, str) and refresh == "cross"):
-        raise ValueError(f'refresh must be None or "cross", got {refresh!r}.')
-    if refresh is not None and hasattr(components, "draw"):
+    if resplit is not None and not (isinstance(resplit, str) and resplit == "norms"):
+        raise ValueError(f'resplit must be None or "norms", got {resplit!r}.')
+    if resplit is not None and hasattr(components, "draw"):
         raise ValueError(
-            "refresh is for groups that fit builds. Give it to the family instead: Groups(..., refresh=...)."
+            "resplit is for groups that fit builds. Give it to the family instead: Groups(..., resplit=...)."
         )
 
 

@@ -113,7 +113,7 @@ class BarrierNewton:
         if not math.isfinite(cost):
             raise ValueError(
                 f"The cost of this round, or its gradient, is not finite at {state.mixture}: an atom that was drawn "
-                f"has next to no density there. Mix in the uniform law by varmix.with_uniform, or raise "
+                f"has next to no density there. Mix in the uniform law by varmix.components.with_uniform, or raise "
                 f"gamma = {self.gamma:g}."
             )
         # What the constructor of a named tuple does, without the call around it: this is the hot path.

@@ -15,7 +15,7 @@ from varmix._kernels.simplex import project_restricted, settle
 class HasMixture(Protocol):
     """The state of a learner: a named tuple of arrays, numbers and other states; one of the arrays is the mixture.
 
-    A learner that plays another mixture than it learns about has the state of what learns under `learnt`.
+    A learner that plays another mixture than it learns about has the state of what learns under `learned`.
     """
 
     @property

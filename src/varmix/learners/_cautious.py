@@ -1,4 +1,4 @@
-"""Cautious: plain sampling until what another learner has learnt pays."""
+"""Cautious: plain sampling until what another learner has learned pays."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,19 +12,19 @@ from varmix._kernels.simplex import settle
 from varmix.learners._barrier_newton import BarrierNewton
 from varmix.learners._base import HasMixture, Learner, check_mixture, checked
 
-DOUBT, KEEP = 1.25, 1.5  # gains below which plain shuffling is the better choice, and from which it never was
+OFF_BELOW, ON_ABOVE = 1.25, 1.5  # gains below which plain shuffling is the better choice, and from which it never was
 LATELY = 0.1  # the part of a round in the scale
-WORST = 1e9  # times the anchor's cost: that of a mixture that leaves out what was drawn is infinite
+WORST = 1e9  # times the uniform component's cost: that of a mixture that leaves out what was drawn is infinite
 
 
 class CautiousState(NamedTuple):
-    """The mixture that is played, what was learnt, and moving sums: costs of the anchor and of that, and rounds.
+    """The mixture that is played, what was learned, and moving sums: costs of the anchor and of that, and rounds.
 
     Costs are in units of `scale`, what the anchor has cost lately.
     """
 
     mixture: FloatArray
-    learnt: HasMixture
+    learned: HasMixture
     anchor: float
     cost: float
     rounds: float
@@ -33,11 +33,11 @@ class CautiousState(NamedTuple):
 
 @dataclass(frozen=True)
 class Cautious:
-    """Plays the anchor, the uniform law or the target, until the mixture that was learnt gains enough over it.
+    """Plays the anchor, the uniform law or the target, until the mixture that was learned gains enough over it.
 
     Evidence tells the cost of any mixture, whichever made the draws: that of the anchor, `f~(e_k) = mean[c]`, and that
     of the learner's mixture w.  The gain G is the ratio of both over the last rounds, each before the learner has seen
-    it.  With a = (G - doubt) / (keep - doubt), from 0 to 1, the mixture to draw with is
+    it.  With a = (G - off_below) / (on_above - off_below), from 0 to 1, the mixture to draw with is
 
         (1 - a) e_k + a w.
 
@@ -51,7 +51,7 @@ class Cautious:
     ----------
     learner
         What learns; it steps in every round, played or not.
-    doubt, keep
+    off_below, on_above
         Gains up to which the anchor is played, and from which on the learner's mixture is.
     window
         The gain is that of about so many rounds; of these, rounds that are still to come count as without gain.
@@ -70,18 +70,21 @@ class Cautious:
     """
 
     learner: Learner[Any] = field(default_factory=BarrierNewton)
-    doubt: float = DOUBT
-    keep: float = KEEP
+    off_below: float = OFF_BELOW
+    on_above: float = ON_ABOVE
     window: int = 50
 
     def __post_init__(self) -> None:
         if isinstance(self.learner, (type, Cautious)) or not hasattr(self.learner, "step"):
-            raise TypeError(f"learner must be one such as varmix.BarrierNewton(), got {self.learner!r}.")
-        checked(self, doubt=as_positive(self.doubt, "doubt"), keep=as_positive(self.keep, "keep"))
+            raise TypeError(f"learner must be one such as varmix.learners.BarrierNewton(), got {self.learner!r}.")
+        checked(
+            self, off_below=as_positive(self.off_below, "off_below"), on_above=as_positive(self.on_above, "on_above")
+        )
         checked(self, window=as_count(self.window, "window", least=2))
-        if not 1.0 <= self.doubt < self.keep:
+        if not 1.0 <= self.off_below < self.on_above:
             raise ValueError(
-                f"doubt must be at least 1, no gain at all, and below keep; got {self.doubt}, {self.keep}."
+                f"off_below must be at least 1, no gain at all, and below on_above; got {self.off_below} and "
+                f"{self.on_above}."
             )
 
     @property
@@ -100,30 +103,30 @@ class Cautious:
 
     def check_state(self, state: CautiousState) -> None:
         """Raise `CheckpointError` if sums, learner and the mixture that is played do not fit together."""
-        check_mixture(state.learnt.mixture, self.gamma)
+        check_mixture(state.learned.mixture, self.gamma)
         check = getattr(self.learner, "check_state", None)
         if check is not None:
-            check(state.learnt)
+            check(state.learned)
         sums = state.anchor, state.cost, state.rounds, state.scale
         heard = state.rounds >= 1.0 and min(state.anchor, state.scale) > 0.0 and state.cost >= 0.0
         if not (heard or sums == (0.0, 0.0, 0.0, 0.0)) or state.rounds > self.window * (1.0 + 1e-9):
             raise CheckpointError(f"The saved sums of a cautious learner, {sums}, cannot be: they are damaged.")
         if state.anchor > 10.0 * state.rounds * (1.0 + 1e-9) or state.cost > WORST * state.anchor * (1.0 + 1e-9):
             raise CheckpointError(f"The saved costs of a cautious learner, {sums[:2]}, are too large: damaged.")
-        if np.abs(self._played(state, state.learnt.mixture) - state.mixture).max() > 1e-9:
+        if np.abs(self._played(state, state.learned.mixture) - state.mixture).max() > 1e-9:
             raise CheckpointError("The saved mixture is not the one that this learner would play: it is damaged.")
 
     def step(self, state: CautiousState, evidence: Evidence) -> CautiousState:
-        """Compare what was learnt with the anchor, let the learner step, and play as much of it as it has earned."""
-        learnt, a, b = state.learnt, evidence.at_anchor, evidence.value(state.learnt.mixture)
+        """Compare what was learned with the anchor, let the learner step, and play as much of it as it has earned."""
+        learned, a, b = state.learned, evidence.at_uniform, evidence.value(state.learned.mixture)
         heard = self._heard(state, a, min(b, WORST * a)) if a > 0.0 else state  # no loss says nothing of the gain
-        after = self.learner.step(learnt, evidence)
-        return heard._replace(mixture=self._played(heard, after.mixture), learnt=after)
+        after = self.learner.step(learned, evidence)
+        return heard._replace(mixture=self._played(heard, after.mixture), learned=after)
 
-    def _played(self, state: CautiousState, learnt: FloatArray) -> FloatArray:
+    def _played(self, state: CautiousState, learned: FloatArray) -> FloatArray:
         """Return the anchor with as much of the learner's mixture as its gain has earned."""
         part = self.part(self.gain(state))
-        mixture = part * learnt
+        mixture = part * learned
         mixture[-1] += 1.0 - part
         settle(mixture, self.gamma)
         return mixture
@@ -133,7 +136,7 @@ class Cautious:
         decay = 1.0 - 1.0 / self.window
         scale = (1.0 - LATELY) * state.scale + LATELY * a if state.rounds else a
         anchor, cost = decay * state.anchor + a / scale, decay * state.cost + b / scale
-        return CautiousState(state.mixture, state.learnt, anchor, cost, decay * state.rounds + 1.0, scale)
+        return CautiousState(state.mixture, state.learned, anchor, cost, decay * state.rounds + 1.0, scale)
 
     def gain(self, state: CautiousState) -> float:
         """Give what the learner's mixture gains over the anchor, played or not."""
@@ -150,4 +153,4 @@ class Cautious:
         >>> [Cautious().part(gain) for gain in (1.0, 1.375, 2.0)]
         [0.0, 0.5, 1.0]
         """
-        return min(max(0.0, (gain - self.doubt) / (self.keep - self.doubt)), 1.0)
+        return min(max(0.0, (gain - self.off_below) / (self.on_above - self.off_below)), 1.0)

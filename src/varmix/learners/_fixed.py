@@ -16,7 +16,8 @@ from varmix.learners._base import MixtureState
 class Fixed:
     """Keep the given mixture: static importance sampling, a fixed 1/k mixture, plain uniform sampling.
 
-    Without a mixture, every component gets 1/k.
+    Without a mixture, every component gets 1/k.  A mixture with one entry more than there are components has the share
+    of the uniform component last.
 
     Examples
     --------
@@ -30,6 +31,11 @@ class Fixed:
     def __post_init__(self) -> None:
         if self.mixture is not None:
             object.__setattr__(self, "mixture", as_mixture(self.mixture, "mixture"))
+
+    @property
+    def k(self) -> int | None:
+        """Number of components that the mixture is for; None without a mixture, which fits any number."""
+        return None if self.mixture is None else len(np.asarray(self.mixture))
 
     def init(self, k: int) -> MixtureState:
         """Start, and stay, at the given mixture."""

@@ -40,7 +40,7 @@ class Neyman:
 
     For disjoint groups that is the best mixture, if the means are known.  Here they are moving averages over about
     `window` draws of each group, so groups that are rarely drawn are judged by few draws.  Groups not seen yet are
-    taken to be average.  Rows count alike: give it draws, not a census under a target that varies inside groups.
+    taken to be average.  Rows count alike: give it draws, not `draw_all` under a target that varies inside groups.
 
     Small groups are judged late: one that looks quiet is drawn seldom, and what it hides is found out even later.  With
     `parents`, the larger groups that they are parts of, half of a share follows the mean of the parent, so that no part

@@ -76,7 +76,8 @@ class OGD:
         if not math.isfinite(length):
             raise ValueError(
                 f"The gradient of the cost is not finite at {state.mixture}: an atom that was drawn has next to no "
-                f"density there. Mix in the uniform law by varmix.with_uniform, or raise gamma = {self.gamma:g}."
+                f"density there. Mix in the uniform law by varmix.components.with_uniform, or raise gamma = "
+                f"{self.gamma:g}."
             )
         mixture = np.empty(len(g))
         project_restricted(state.mixture - move, self.gamma, mixture)

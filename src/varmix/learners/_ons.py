@@ -25,7 +25,7 @@ class ONSState(NamedTuple):
 
 @dataclass(frozen=True)
 class ONS:
-    """The paper's learner.  Fed with a census it is Algorithm 1, with draws Algorithm 2 (VRM).
+    """The paper's learner.  Fed with `draw_all` it is Algorithm 1, with draws Algorithm 2 (VRM).
 
     Its settings depend on the scale of the losses: with the authors' (the defaults here) it can be many times
     worse than uniform sampling.  `varmix.theory` has those of the theorems; `BarrierNewton` needs none.

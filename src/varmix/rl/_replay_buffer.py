@@ -1,4 +1,4 @@
-"""ReplayBuffer: transitions of an agent, drawn by a mixture of prioritised replays that is learnt online."""
+"""ReplayBuffer: transitions of an agent, drawn by a mixture of prioritised replays that is learned online."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ class ReplayBuffer:
     envs
         The vector environment, to read `environments` and `autoreset` from: Gymnasium's, of version 1.1 or later.
     learner
-        How the mixture adapts: `varmix.BarrierNewton(eps=0.3)` unless told.
+        How the mixture adapts: `varmix.learners.BarrierNewton(eps=0.3)` unless told.
     reweight
         How densities become weights; `buffer.sampler.reweight` may be set at any time, to anneal an exponent.
     rng
@@ -306,7 +306,7 @@ class ReplayBuffer:
             return self._rows.gather(draw.indices % self._rows.room), draw
 
     def transitions(self, ids: ArrayLike) -> Batch:
-        """Give the transitions with these numbers, such as `buffer.sampler.census().indices`, all there are."""
+        """Give the transitions with these numbers, such as `buffer.sampler.draw_all().indices`, all there are."""
         with self._lock:
             self._replay.slots(ids)  # refuses what is not there
             return self._rows.gather(np.asarray(ids, dtype=np.int64) % self._rows.room)

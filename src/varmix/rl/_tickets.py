@@ -312,7 +312,7 @@ class SlotSampler:
         return any(np.array_equal(flight.ids % self.replay.capacity, slots) for flight in recent)
 
     def clear(self) -> None:
-        """Forget all items and receipts; what the learner has learnt stays."""
+        """Forget all items and receipts; what the learner has learned stays."""
         self.sampler.load_state_dict(self.sampler.state_dict() | {"components": self._none})
         self._flights.clear()
 

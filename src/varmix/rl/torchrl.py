@@ -33,7 +33,7 @@ FILE = "mixture_sampler.varmix"
 
 
 class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
-    """A TorchRL sampler whose priorities are a mixture of settings, learnt from the feedback.
+    """A TorchRL sampler whose priorities are a mixture of settings, learned from the feedback.
 
     A sampled batch has `priority_weight`, the importance weights 1 / density (float32, not divided by their maximum:
     their mean is one on average), and `receipt`, a number for every row that says which draw it is of.  Feedback with
@@ -56,7 +56,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
     settings
         Pairs of epsilon and alpha, one component each; the paper's nine unless told.
     learner
-        How the mixture adapts: `varmix.BarrierNewton(eps=0.3)` unless told.
+        How the mixture adapts: `varmix.learners.BarrierNewton(eps=0.3)` unless told.
     reweight
         How densities become weights.
     rng
@@ -91,7 +91,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
 
     @property
     def sampler(self) -> Sampler:
-        """The sampler that draws; its `mixture` is what was learnt."""
+        """The sampler that draws; its `mixture` is what was learned."""
         return self._slots.sampler
 
     @property
@@ -155,7 +155,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
             self._slots.update(tickets.reshape(-1), rows)
 
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:  # noqa: ANN401
-        """Refresh the priorities of what is at these indices now, without a receipt; nothing is learnt."""
+        """Refresh the priorities of what is at these indices now, without a receipt; nothing is learned."""
         slots = as_slots(index)
         errors = as_priorities(priority, len(slots))
         slots, errors = slots[slots >= 0], errors[slots >= 0]
@@ -194,7 +194,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
             self._default = float(self.replay.delta(self._slots.items(slots[-1:]))[0])
 
     def _empty(self) -> None:
-        """Forget all items and receipts; what the mixture has learnt stays."""
+        """Forget all items and receipts; what the mixture has learned stays."""
         with self._lock:
             self._slots.clear()
 

@@ -99,8 +99,8 @@ class Options(TypedDict, total=False):
     epochs: int
     tol: float | None
     patience: int
-    looks: int
-    ahead: int | None
+    evaluations_per_epoch: int
+    batches_per_update: int | None
     progress: bool
     callback: Callback | None
     after_epoch: AfterEpoch | None

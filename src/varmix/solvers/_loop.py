@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from varmix._core.spaces import Points
 from varmix._core.validation import FloatArray, IntArray, as_count, as_positive, as_vector, first
-from varmix._sampler import Sampler
-from varmix.learners import Cautious
+from varmix._sampler import Sampler, Source, as_sampler
 from varmix.meter import GainMeter
 from varmix.solvers._problems import Problem
 from varmix.solvers.schedules import Schedule, as_schedule
@@ -23,7 +22,9 @@ Stopped: TypeAlias = Literal["epochs", "tolerance", "diverged"]
 
 @dataclass
 class Trace:
-    """One entry per look, in columns.  Time counts the solver and the sampler, not the looks themselves.
+    """One entry per evaluation of the objective, in columns.
+
+    Time counts the solver and the sampler, not the evaluations.
 
     Attributes
     ----------
@@ -36,7 +37,7 @@ class Trace:
     accuracies
         Share of points on the right side, where the problem knows.
     gains
-        Second moment of uniform sampling over that of the sampler, since the look before (one at the first).
+        Second moment of uniform sampling over that of the sampler, since the evaluation before (one at the first).
     """
 
     evaluations: list[int] = field(default_factory=list)
@@ -58,9 +59,9 @@ class Result:
     theta
         Where it ended.
     trace
-        What was seen at the looks.
-    meter
-        The gain meter of the whole run.
+        What was measured at the evaluations of the objective.
+    sampler
+        The sampler that drew last.
     stopped
         Why it ended: all "epochs" done, "tolerance" reached, or "diverged".
     epochs
@@ -69,9 +70,14 @@ class Result:
 
     theta: FloatArray
     trace: Trace
-    meter: GainMeter
+    sampler: Sampler
     stopped: Stopped
     epochs: int
+
+    @property
+    def meter(self) -> GainMeter:
+        """The meter of the sampler that drew last."""
+        return self.sampler.meter
 
 
 class Progress(AbstractContextManager["Progress"]):
@@ -115,7 +121,7 @@ DIVERGED = 1e100  # a norm, or an entry of theta, beyond which nothing can be sa
 
 
 Callback: TypeAlias = Callable[[FloatArray, Trace], None]
-"""Called after every look."""
+"""Called after every evaluation of the objective."""
 
 
 class Method(Protocol):
@@ -152,8 +158,8 @@ class Options(TypedDict, total=False):
     batch: int
     tol: float | None
     patience: int
-    looks: int
-    ahead: int | None
+    evaluations_per_epoch: int
+    batches_per_update: int | None
     progress: bool
     callback: Callback | None
     after_epoch: AfterEpoch | None
@@ -161,7 +167,7 @@ class Options(TypedDict, total=False):
 
 def optimise(
     problem: Problem,
-    sampler: Sampler,
+    sampler: Sampler | Source,
     method: Method,
     *,
     epochs: int = 10,
@@ -169,8 +175,8 @@ def optimise(
     step: float | Schedule,
     tol: float | None = None,
     patience: int = 5,
-    looks: int = 1,
-    ahead: int | None = None,
+    evaluations_per_epoch: int = 1,
+    batches_per_update: int | None = None,
     progress: bool = False,
     callback: Callback | None = None,
     after_epoch: AfterEpoch | None = None,
@@ -182,7 +188,7 @@ def optimise(
     problem
         What to minimise.
     sampler
-        Where the points come from, over `Points(problem.n)`.
+        Where the points come from: labels, one per point, a family over `Points(problem.n)`, or a sampler.
     epochs
         Passes; each has as many draws as there are points.
     batch
@@ -193,24 +199,26 @@ def optimise(
         Stop when the mean loss of an epoch, as drawn, was not lower by `tol` than the best for `patience` epochs.
     patience
         See `tol`.
-    looks
-        Looks per epoch at the objective, from all points; 0 for none.
-    ahead
-        Batches drawn with one mixture before their feedback is given.  None lets a compiled loop run further ahead as
-        it goes on, and plain functions not at all.
+    evaluations_per_epoch
+        How often an epoch evaluates the objective over all points, for the trace. Default: 1; 0 for never.
+    batches_per_update
+        Batches drawn with one mixture before their feedback is reported.  Default: None, which starts at 1 and grows as
+        a compiled loop goes on; plain functions stay at 1.
     progress
         Whether to show a bar.
     callback
-        Called after every look, with theta and the trace; theta is moved on afterwards, so copy it to keep it.
+        Called after every evaluation, with theta and the trace; theta is moved on afterwards, so copy it to keep it.
     after_epoch
         Called after every epoch with its number, its mean loss as drawn (not a number where a batch was larger than
         the epoch and nothing was drawn), and the gain meter; if it gives a sampler, that one draws from then on.
     """
+    sampler = as_sampler(sampler)
     check_space(sampler, getattr(method, "atoms", problem.n), getattr(method, "what", "points"))
     run = Run(problem, sampler, method)
     run.epochs, run.batch, run.schedule = as_count(epochs, "epochs"), as_count(batch, "batch"), as_schedule(step)
-    run.looks, run.callback, run.after_epoch = as_count(looks, "looks", least=0), callback, after_epoch
-    run.ahead = None if ahead is None else as_count(ahead, "ahead")
+    run.evaluations_per_epoch = as_count(evaluations_per_epoch, "evaluations_per_epoch", least=0)
+    run.callback, run.after_epoch = callback, after_epoch
+    run.batches_per_update = None if batches_per_update is None else as_count(batches_per_update, "batches_per_update")
     return run.go(None if tol is None else as_positive(tol, "tol"), as_count(patience, "patience"), progress)
 
 
@@ -246,8 +254,8 @@ class Run:
     epochs: int
     batch: int
     schedule: Schedule
-    looks: int
-    ahead: int | None
+    evaluations_per_epoch: int
+    batches_per_update: int | None
     callback: Callback | None
     after_epoch: AfterEpoch | None
 
@@ -259,16 +267,15 @@ class Run:
         self.evaluations = 0
         self.seconds = 0.0
         self.trace = Trace()
-        reshuffled = not getattr(sampler.components, "replacement", True)
-        self.meter = GainMeter(reshuffled=reshuffled, cautious=isinstance(sampler.learner, Cautious))
+        sampler.meter.gain_since_last_call()  # what was reported before this run is not part of its trace
 
     def go(self, tol: float | None, patience: int, progress: bool) -> Result:
         """Run all epochs, or until the tolerance is reached."""
         best, waited = np.inf, 0
         # Where numbers overflow the run has diverged, and the result says so.
         with Progress(self.epochs, progress) as bar, np.errstate(over="ignore", invalid="ignore"):
-            if self.looks:
-                self._look()
+            if self.evaluations_per_epoch:
+                self._evaluate()
             for epoch in range(1, self.epochs + 1):
                 loss = self._epoch(epoch)
                 bar.advance("no draws" if np.isnan(loss) else f"loss {loss:.4g}")
@@ -283,9 +290,11 @@ class Run:
         return self._result("epochs", self.epochs)
 
     def _next_sampler(self, epoch: int, loss: float) -> Sampler:
-        other = None if self.after_epoch is None else self.after_epoch(epoch, loss, self.meter)
+        other = None if self.after_epoch is None else self.after_epoch(epoch, loss, self.sampler.meter)
         if other is None:
             return self.sampler
+        if not isinstance(other, Sampler):
+            raise TypeError(f"after_epoch must return a varmix.Sampler or None, got {other!r}.")
         check_space(other, self.atoms, getattr(self.method, "what", "points"))
         return other
 
@@ -306,24 +315,24 @@ class Run:
                 self.seconds += perf_counter() - begun
                 if not np.isfinite(total):
                     return np.inf
-            if self.looks:
-                self._look()
+            if self.evaluations_per_epoch:
+                self._evaluate()
         begun = perf_counter()
         self.sampler.end_epoch()
         self.seconds += perf_counter() - begun
         return total / ((end - begin) * self.batch) if end > begin else np.nan
 
     def _stops(self, first: int, last: int) -> list[int]:
-        """Give the batches after which to look; without looks in between, which saves time where epochs are short."""
-        if self.looks < 2:
+        """Return the batches after which to evaluate; only the last one if nothing is evaluated in between."""
+        if self.evaluations_per_epoch < 2:
             return [last]
-        stops: list[int] = np.linspace(first, last, self.looks + 1)[1:].round().astype(int).tolist()
+        stops: list[int] = np.linspace(first, last, self.evaluations_per_epoch + 1)[1:].round().astype(int).tolist()
         return stops
 
     def _count(self) -> int:
         """Give how many batches to draw with the present mixture."""
-        if self.ahead is not None:
-            return self.ahead
+        if self.batches_per_update is not None:
+            return self.batches_per_update
         return max(int(min(PART * self.done, MOST / self.batch)), 1) if self.method.compiled else 1
 
     def _round(self, count: int) -> float:
@@ -336,7 +345,6 @@ class Run:
         # Both, also when they are not numbers: gradients of the hinge stay short however far theta has gone.
         if not (norms.max() < DIVERGED and np.abs(self.method.theta).max() < DIVERGED):
             return np.inf
-        self.meter.update(draw, norms)
         self.sampler.update(draw, norms)
         return loss
 
@@ -361,16 +369,16 @@ class Run:
     def _total(self) -> int:
         return -(-self.epochs * self.atoms // self.batch)
 
-    def _look(self) -> None:
+    def _evaluate(self) -> None:
         trace, theta = self.trace, self.method.theta
         accuracy = getattr(self.problem, "accuracy", None)
         trace.evaluations.append(self.evaluations)
         trace.seconds.append(self.seconds)
         trace.losses.append(self.problem.objective(theta))
         trace.accuracies.append(None if accuracy is None else accuracy(theta))
-        trace.gains.append(self.meter.lap())
+        trace.gains.append(self.sampler.meter.gain_since_last_call())
         if self.callback is not None:
             self.callback(theta, trace)
 
     def _result(self, stopped: Stopped, epoch: int) -> Result:
-        return Result(self.method.theta, self.trace, self.meter, stopped, epoch)
+        return Result(self.method.theta, self.trace, self.sampler, stopped, epoch)

@@ -26,8 +26,8 @@ def svrg(
     The weight multiplies the difference, whose mean over all points is then exact, so that the step is unbiased if
     draws are with replacement; its variance vanishes as theta and the snapshot approach the optimum, and with a
     constant step the excess falls geometrically.  The sampler learns from the lengths of the differences: they shrink
-    by orders of magnitude, so let it forget (`varmix.BarrierNewton(window=...)`).  The gradient of the penalty is added
-    at theta, exactly.
+    by orders of magnitude, so let it forget (`varmix.learners.BarrierNewton(window=...)`).  The gradient of the penalty
+    is added at theta, exactly.
 
     For `Linear` the snapshot is kept as n slopes and a draw costs one gradient; otherwise it costs two.  A snapshot
     costs n.  Sparse rows cost their own columns.
@@ -159,8 +159,8 @@ def saga(problem: Problem, sampler: Sampler, *, start: ArrayLike | None = None, 
     replaces the entries of another, uniform, draw; as its authors do in practice, one draw serves both here.)  Points
     that are seldom drawn have old entries, which slows everything down: as its authors do, leave half of the draws to
     the uniform law (`gamma=0.5` for `varmix.vrm`, `smoothing=0.5` for `varmix.importance`).  The sampler learns from
-    the lengths of the differences, which shrink: let it forget (`varmix.BarrierNewton(window=...)`).  The gradient of
-    the penalty is added exactly.
+    the lengths of the differences, which shrink: let it forget (`varmix.learners.BarrierNewton(window=...)`).  The
+    gradient of the penalty is added exactly.
 
     The table is filled at the start, which costs n gradients.  For `Linear` it is n slopes and sparse rows cost their
     own columns; otherwise it is an (n, dim) array.  Options are those of `varmix.solvers.optimise`; `step` is needed.

@@ -45,7 +45,7 @@ def all_atoms(space: Space) -> IntArray:
 
     Examples
     --------
-    >>> from varmix import Subsets
+    >>> from varmix.components import Subsets
     >>> all_atoms(Subsets(3, 2)).tolist()
     [[0, 1], [0, 2], [1, 2]]
     """
@@ -61,7 +61,7 @@ def count_atoms(atoms: IntArray, space: Space) -> IntArray:
 
     Examples
     --------
-    >>> from varmix import Subsets
+    >>> from varmix.components import Subsets
     >>> count_atoms(np.array([[0, 2], [0, 1], [0, 2]]), Subsets(3, 2)).tolist()
     [1, 2, 0]
     """
@@ -205,7 +205,7 @@ def check_components_refuse_other_states(make: MakeComponents) -> None:
 
 def check_feedback_may_come_late_and_in_any_order(make: MakeComponents) -> None:
     """Feedback for the newest receipt, then for older ones, is taken; receipts never change."""
-    sampler = Sampler(make(), Fixed(), rng=6, allocate=independent)
+    sampler = Sampler(make(), learner=Fixed(), rng=6, allocate=independent)
     draws = [sampler.draw(5) for _ in range(8)]
     copies = [_copy(draw) for draw in draws]
     for i in (7, 0, 3, 1):

@@ -84,7 +84,7 @@ def check_rows_are_declared(make: MakeLearner) -> None:
     """`needs_rows` says whether a learner looks at single rows: one that does not must not notice merged rows.
 
     Neither rows that are there twice, nor one row with the value and the gradient of all at the mixture that was
-    learnt: that is all that many processes tell one another.
+    learned: that is all that many processes tell one another.
     """
     learner, k = _components_of(make)
     assert isinstance(learner.needs_rows, bool), "needs_rows must be a bool"
@@ -97,7 +97,7 @@ def check_rows_are_declared(make: MakeLearner) -> None:
             np.repeat(evidence.coefficients, 2),
             np.repeat(evidence.density, 2),
         )
-        one = _merged(evidence, getattr(merged, "learnt", merged).mixture)
+        one = _merged(evidence, getattr(merged, "learned", merged).mixture)
         state, other, merged = learner.step(state, evidence), learner.step(other, twice), learner.step(merged, one)
     for name, mixture in (("rows given twice", other.mixture), ("rows merged into one", merged.mixture)):
         difference = np.abs(state.mixture - mixture).max()
@@ -108,7 +108,7 @@ def _merged(evidence: Evidence, w: FloatArray) -> Evidence:
     """Give one row with the same value and gradient; a mixture that leaves atoms out has none to give."""
     if not (evidence.ratios @ w).all():
         return evidence
-    return Evidence.from_sums(evidence.value(w), evidence.gradient(w), evidence.at_anchor)
+    return Evidence.from_sums(evidence.value(w), evidence.gradient(w), evidence.at_uniform)
 
 
 LEARNER_CHECKS: tuple[Callable[[MakeLearner], None], ...] = (

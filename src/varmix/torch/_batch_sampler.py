@@ -12,17 +12,17 @@ from torch.utils.data import Dataset
 from torch.utils.data import Sampler as TorchSampler
 
 from varmix._core.draw import Draw, Ledger
-from varmix._core.state import check_format, loading, require
+from varmix._core.state import loading, require_format
 from varmix._core.validation import FloatArray, State, as_count
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation
-from varmix.learners import Cautious, Learner
-from varmix.meter import GainMeter
+from varmix.learners import Learner
+from varmix.meter import GainMeter, Interval
 from varmix.torch._epoch import Passes, ReceiptReader, Turn, number
 from varmix.torch._feedback import Rounds
 from varmix.torch._process_group import LayoutName, agree, layout_of, processes_of, seed_of, together
 from varmix.torch._settings import Settled
-from varmix.torch._source import Source, as_sampler, check_dataset, is_reshuffled
+from varmix.torch._source import Source, check_dataset, sampler_of_points
 from varmix.torch._tagging import Collate, Slots, Tagged
 from varmix.torch._tensor_draw import TensorDraw
 from varmix.torch._tensors import CPU, as_arrays, as_tensors, is_whole, unwrapped, wrapped
@@ -45,14 +45,15 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
     batch_size
         Points in a batch, of all processes together.
     learner
-        How the mixture adapts: for groups without replacement `varmix.Cautious()` unless told, which is plain shuffling
-        until the mixture pays; else, or to have the mixture from the first batch on, `varmix.BarrierNewton()`.
+        How the mixture adapts: for groups without replacement `varmix.learners.Cautious()` unless told, which is plain
+        shuffling until the mixture pays; else, or to have the mixture from the first batch on,
+        `varmix.learners.BarrierNewton()`.
     gamma
         Least share of the uniform component, 0.1 unless told.
     allocate
         How the slots of a batch are given to components.  For groups without replacement, unless told: a cautious
         learner deals them out by chance as shuffling does, `varmix.allocate.Shuffled(n)`; with any other every batch
-        holds of each what is due to it, `varmix.allocate.carried`.
+        holds of each what is due to it, `varmix.allocate.round_robin`.
     rng
         Seed, generator or None.  Processes that share a mixture all take that of the first, and draw what one process
         draws with it.
@@ -73,8 +74,6 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
     ----------
     sampler
         The sampler that draws.
-    meter
-        A `varmix.GainMeter` of the whole run.
 
     Examples
     --------
@@ -120,13 +119,11 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
             if not isinstance(components, Sampler):
                 rng = np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
         with together(processes):
-            self.sampler = as_sampler(components, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
+            self.sampler = sampler_of_points(components, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
         self.layout = layout_of(layout, processes, self.sampler.components.space.n)
         with together(processes):
-            cautious = isinstance(self.sampler.learner, Cautious)
-            self.meter = GainMeter(reshuffled=is_reshuffled(self.sampler), cautious=cautious)
             slots = self.batch_size // self.layout.world
-            self._rounds = Rounds(self.sampler, self.meter, self.layout, slots, sync_every, self._settle)
+            self._rounds = Rounds(self.sampler, self.layout, slots, sync_every, self._settle)
             self._passes = Passes(self.batch_size, *self._plan(steps))
             self.turn = Turn()
         agree(self.sampler, self.layout, batch_size=self.batch_size, steps=len(self), sync_every=sync_every)
@@ -160,14 +157,24 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
         self._passes.set_epoch(epoch)
 
     @property
+    def meter(self) -> GainMeter:
+        """The meter of the sampler: `meter.summary()` for loggers, `meter.verdict()` in words."""
+        return self.sampler.meter
+
+    @property
+    def gain(self) -> Interval:
+        """How many times smaller the second moment was than under uniform sampling, with a 95 % interval."""
+        return self.sampler.gain
+
+    @property
     def mixture(self) -> FloatArray:
         """The mixture that the next draw is made with."""
         return self.sampler.mixture
 
     @property
-    def learnt(self) -> FloatArray:
-        """The mixture that was learnt, also while the learner plays plain shuffling."""
-        return self.sampler.learnt
+    def learned_mixture(self) -> FloatArray:
+        """The mixture that was learned, also while the learner plays plain shuffling."""
+        return self.sampler.learned_mixture
 
     @property
     def exchanged(self) -> str:
@@ -303,7 +310,6 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
             )
         state = {
             "sampler": self.sampler.state_dict(),
-            "meter": self.meter.state_dict(),
             "passes": self._passes.state_dict(),
         }
         return wrapped("loader", as_tensors(state))
@@ -318,14 +324,11 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
         """
         with loading("a loader"):
             state = as_arrays(unwrapped("loader", state_dict, "a loader"))
-            require(state, {"sampler", "meter", "passes"}, "a loader")
-            check_format(state["sampler"], "a loader")
+            require_format(state, {"sampler", "passes"}, "a loader")
             reader = ReceiptReader(self.sampler.components, Ledger.loaded(state["sampler"]))
             slots = self.layout.drawn(self.batch_size)
             passes = self._passes.loaded(state["passes"], reader, slots, self.layout.sharing)
-            GainMeter().load_state_dict(state["meter"])  # where it would fail, nothing has changed yet
             self.sampler.load_state_dict(state["sampler"])  # all or nothing
-        self.meter.load_state_dict(state["meter"])
         self._passes.give_up()
         self._rounds.forget()
         self._passes = passes

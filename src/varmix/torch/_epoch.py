@@ -101,7 +101,7 @@ class Flight:
                 raise CheckpointError(f"Saved receipts must be in the order of the draws; {draw.serial} is not.")
             serial, rest = draw.serial, len(draw) % world
             if rest < len(draw):
-                flight._ahead.append(draw.part(slice(len(draw) - rest)) if rest else draw)
+                flight._ahead.append(draw.select(slice(len(draw) - rest)) if rest else draw)
         return flight
 
 
@@ -180,7 +180,7 @@ def _check_density(density: FloatArray, least: FloatArray, most: FloatArray) -> 
 
 
 def _check_members(family: Groups, indices: IntArray, groups: IntArray) -> None:
-    """Refuse points that are not of their group; with refresh they may have changed sub-groups, but not the label."""
+    """Refuse points that are not of their group; with resplit they may have changed sub-groups, but not the label."""
     own, parents = family.groups_of(indices), family.parents
     if not np.array_equal(*((own, groups) if parents is None else (parents[own], parents[groups]))):
         raise CheckpointError("Saved indices hold a point that is not of the group that it was drawn from.")

@@ -1,6 +1,6 @@
 """What processes exchange about a round: sums where the learner asks for no more, else rows.
 
-sums   value and gradient of the cost at the mixture learnt: k + 7 numbers (and, of points that others do not have,
+sums   value and gradient of the cost at the mixture learned: k + 7 numbers (and, of points that others do not have,
        the largest weight of every process), one all-reduce
 rows   every norm (and, of points that others do not have, ratios and densities): one all-gather
 """
@@ -42,8 +42,8 @@ class Exchange(Protocol):
         """Give the numbers (p,) of all processes, (members, p), in one collective."""
         ...
 
-    def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> Moments:
-        """Learn from the numbers (members, numbers) of a round, and give what the meter is to know."""
+    def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> None:
+        """Let the sampler and its meter learn from the numbers (members, numbers) of a round."""
         ...
 
 
@@ -79,15 +79,16 @@ class Sums:
         """Add up; all processes have as many slots, so the mean over slots is the mean over processes."""
         return processes.add_up(packed)[None] / processes.world
 
-    def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> Moments:
+    def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> None:
         """Learn from a row that has the same value and gradient."""
-        value, gradient, moments, largest = np.split(numbers[0], np.cumsum([1, sampler.components.k, 4]))
-        uniform, mixture, weight, square = moments.tolist()
-        evidence = Evidence.from_sums(float(value[0]), gradient, at_anchor=uniform)
-        sampler.learn(round_.receipt, evidence, round_.norms if self._own else None)
+        value, gradient, sums, largest = np.split(numbers[0], np.cumsum([1, sampler.components.k, 4]))
+        uniform, mixture, weight, square = sums.tolist()
+        evidence = Evidence.from_sums(float(value[0]), gradient, at_uniform=uniform)
         # What was spread is a mean over processes, and each of these had one place.
         most = self._layout.world * largest.max() if self._own else 1.0 / round_.receipt.density.min()
-        return Moments(self._parts * len(round_.receipt), uniform, mixture, weight, square, float(most))
+        moments = Moments(self._parts * len(round_.receipt), uniform, mixture, weight, square, float(most))
+        norms = round_.norms if self._own else None
+        sampler.learn(round_.receipt, evidence, norms, moments=moments, gradient=round_.gradient)
 
 
 @final
@@ -106,12 +107,11 @@ class SharedRows:
         """Gather."""
         return processes.gather(packed)
 
-    def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> Moments:
+    def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> None:
         """Put the norms into the order of the slots, and learn as one process would."""
         norms = np.ascontiguousarray(numbers.T).ravel()  # slot s is of process s modulo their number
         evidence = Evidence.from_draw(round_.receipt, norms)
-        sampler.learn(round_.receipt, evidence, evidence.norms)
-        return Moments.of(evidence)
+        sampler.learn(round_.receipt, evidence, evidence.norms, gradient=round_.gradient)
 
 
 @final
@@ -134,15 +134,15 @@ class OwnRows:
         """Gather."""
         return processes.gather(packed)
 
-    def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> Moments:
+    def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> None:
         """Learn from the rows of all; components see their own process's norms."""
         rows = numbers.reshape(-1, 2 + round_.part.ratios.shape[1])
         evidence = Evidence(rows[:, 2:], rows[:, 0], rows[:, 1])
-        sampler.learn(round_.receipt, evidence, round_.norms)
         weights = np.repeat(self._scales, len(rows) // len(self._scales)) / rows[:, 1]
-        return Moments.of(evidence)._replace(
+        moments = Moments.of(evidence)._replace(
             weight=float(weights.mean()), square=float((weights**2).mean()), largest=float(weights.max())
         )
+        sampler.learn(round_.receipt, evidence, round_.norms, moments=moments, gradient=round_.gradient)
 
 
 def stamp(draw: Draw) -> float:

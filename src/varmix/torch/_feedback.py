@@ -10,7 +10,6 @@ from varmix._core.draw import Draw
 from varmix._core.evidence import Evidence
 from varmix._core.validation import FloatArray, as_count
 from varmix._sampler import Sampler
-from varmix.meter import GainMeter, Moments
 from varmix.torch._exchange import Round, Sums, exchange_of, stamp
 from varmix.torch._process_group import Layout
 from varmix.torch._tensors import as_doubles
@@ -21,7 +20,7 @@ REFUSED, STAMP, HEAD = 0, 1, 2  # what stands before the numbers of a round: who
 class Rounds:
     """Takes feedback, and lets all processes learn from it every `sync_every` rounds, together or not at all.
 
-    Alone, feedback is learnt from at once.  With others, what each process has seen is exchanged in one collective,
+    Alone, feedback is learned from at once.  With others, what each process has seen is exchanged in one collective,
     after which all hold the same mixture, to the bit.  Between two exchanges mixtures stay, and rounds wait.
 
     A round that one process refuses, for a loss that is not finite, say, counts on no process.  The one that refused it
@@ -31,28 +30,25 @@ class Rounds:
     ----------
     sampler
         The sampler of this process.
-    meter
-        What measures the gain: of all processes together.
     layout
         How batches are spread.
     slots
         The most slots that this process has of a batch.
     sync_every
         Rounds between two exchanges.
-    learnt
-        Is called with every receipt that was learnt from.
+    learned
+        Is called with every receipt that was learned from.
     """
 
     def __init__(
         self,
         sampler: Sampler,
-        meter: GainMeter,
         layout: Layout,
         slots: int,
         sync_every: int = 1,
-        learnt: Callable[[Draw], None] = lambda receipt: None,
+        learned: Callable[[Draw], None] = lambda receipt: None,
     ) -> None:
-        self._sampler, self._meter, self._layout, self._learnt = sampler, meter, layout, learnt
+        self._sampler, self._layout, self._learned = sampler, layout, learned
         self._every = as_count(sync_every, "sync_every")
         self._exchange = exchange_of(sampler, layout)
         # The same for all rounds, also for one that was refused before anything was known of it.
@@ -99,12 +95,11 @@ class Rounds:
         self._sampler.check(receipt)
         evidence = Evidence.from_draw(receipt, norms)
         mean = self._mean(gradient)
-        self._sampler.learn(receipt, evidence, evidence.norms)
-        self._meter.take(Moments.of(evidence), mean)
-        self._learnt(receipt)
+        self._sampler.learn(receipt, evidence, evidence.norms, gradient=mean)
+        self._learned(receipt)
 
     def _mean(self, gradient: Any) -> FloatArray | None:  # noqa: ANN401
-        return None if gradient is None else self._meter.checked(as_doubles(gradient, "gradient"))
+        return None if gradient is None else self._sampler.meter.check_gradient(as_doubles(gradient, "gradient"))
 
     def _keep(self, receipt: Draw, part: Draw, norms: FloatArray, gradient: Any) -> None:  # noqa: ANN401
         self._sampler.check(receipt)
@@ -113,7 +108,7 @@ class Rounds:
         Evidence.from_draw(part, norms)
         # A copy: norms may be the memory of the user's tensor, and rounds wait.
         round_ = Round(receipt, part, norms.copy(), self._mean(gradient))
-        numbers, packed = self._exchange.pack(round_, self._sampler.learnt), np.zeros(self._width)
+        numbers, packed = self._exchange.pack(round_, self._sampler.learned_mixture), np.zeros(self._width)
         packed[STAMP] = 0.0 if self._layout.name == "sharded" else stamp(receipt)
         packed[HEAD : HEAD + len(numbers)] = numbers
         self._rounds.append(round_)
@@ -150,8 +145,8 @@ class Rounds:
                     "data, rng, num_workers and prefetch_factor, and must call update for the same batches."
                 )
             end = HEAD + self._exchange.width(len(round_.part), self._sampler.components.k)
-            self._meter.take(self._exchange.learn(self._sampler, round_, numbers[:, HEAD:end]), round_.gradient)
-            self._learnt(round_.receipt)
+            self._exchange.learn(self._sampler, round_, numbers[:, HEAD:end])
+            self._learned(round_.receipt)
         return refused
 
 
@@ -159,6 +154,6 @@ def _tell(refused: int) -> None:
     """Raise where other processes have refused rounds that this one has not."""
     if refused:
         raise ValueError(
-            "Another process refused the norms of a round, so no process has learnt from it. See its error, and skip "
+            "Another process refused the norms of a round, so no process has learned from it. See its error, and skip "
             "batches that diverged on all processes."
         )

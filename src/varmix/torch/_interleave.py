@@ -7,22 +7,20 @@ import numpy as np
 from torch.utils.data import default_collate
 
 from varmix._core.draw import Ledger
-from varmix._core.evidence import Evidence
-from varmix._core.state import CheckpointError, check_format, loading, printable, read_count, read_text, require
+from varmix._core.state import CheckpointError, loading, printable, read_count, read_text, require, require_format
 from varmix._core.validation import FloatArray, IntArray, State, as_count
-from varmix._presets import vrm
 from varmix._sampler import Sampler
-from varmix.allocate import Allocation, carried
+from varmix.allocate import Allocation, round_robin
 from varmix.components import Sources
 from varmix.learners import BarrierNewton, Cautious, Learner
-from varmix.meter import GainMeter, Moments
+from varmix.meter import GainMeter, Interval
 from varmix.torch._epoch import Turn
 from varmix.torch._settings import Settled
 from varmix.torch._stream_source import Feed, Item
 from varmix.torch._tensor_draw import TensorDraw
 from varmix.torch._tensors import as_arrays, as_doubles, as_tensors, device_of, unwrapped, wrapped
 
-Ended = Literal["stop", "restart", "drop"]
+OnExhausted = Literal["stop", "restart", "drop"]
 
 
 class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
@@ -36,7 +34,7 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
     workers of its own, as a `DataLoader(..., batch_size=None, num_workers=2)`.
 
     A source that ends in the middle of a batch leaves a receipt that cannot be served.  It is thrown away, and all that
-    was read for it is put back.  What then happens is for `ended` to say:
+    was read for it is put back.  What then happens is for `on_exhausted` to say:
 
     * "stop": the stream ends, with the last full batch.
     * "restart": there is no such batch, since a source is iterated anew as soon as it ends.  One that has `set_epoch`
@@ -48,7 +46,7 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
     the order of their source.  The stream is one: a second loop goes on where the first was left, and one that has
     ended stays so.
 
-    With `carried` allocation, the default, nothing is random: every batch holds of each source what is due to it,
+    With `round_robin` allocation, the default, nothing is random: every batch holds of each source what is due to it,
     within a sample or two that the next batches make up for.  For draws that are unbiased one by one give `stratified`.
 
     Parameters
@@ -59,11 +57,11 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
         Samples in a batch.
     target
         Wanted share of every source, positive; they are normalised.  Equal shares unless told.
-    ended
+    on_exhausted
         What to do when a source has no more samples: "stop", "restart" or "drop".
     learner
-        How the proportions adapt.  Default: `varmix.Cautious()`, which keeps to the target until other proportions pay;
-        `varmix.BarrierNewton()` leaves it from the first batch on.
+        How the proportions adapt.  Default: `varmix.learners.Cautious()`, which keeps to the target until other
+        proportions pay; `varmix.learners.BarrierNewton()` leaves it from the first batch on.
     gamma
         Least share of the target in the proportions, 0.1 unless told: no weight is above 1 / gamma.  A learner that is
         given has its own.
@@ -77,7 +75,7 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
     Examples
     --------
     >>> sources = {"calm": [0.1] * 500, "loud": [3.0] * 500}
-    >>> interleave = Interleave(sources, 8, target={"calm": 0.8, "loud": 0.2}, ended="restart")
+    >>> interleave = Interleave(sources, 8, target={"calm": 0.8, "loud": 0.2}, on_exhausted="restart")
     >>> for step, (batch, draw) in zip(range(200), interleave):
     ...     loss = (draw.weights * batch).mean()
     ...     interleave.update(draw, batch)
@@ -91,29 +89,24 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
         batch_size: int,
         *,
         target: Mapping[str, float] | None = None,
-        ended: Ended = "stop",
+        on_exhausted: OnExhausted = "stop",
         learner: Learner[Any] | None = None,
         gamma: float | None = None,
-        allocate: Allocation = carried,
+        allocate: Allocation = round_robin,
         rng: int | np.random.Generator | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
     ) -> None:
-        _check(sources, target, ended)
+        _check(sources, target, on_exhausted)
         self._batch_size = as_count(batch_size, "batch_size")
-        self._ended = ended
+        self._on_exhausted = on_exhausted
         self._sources = Sources(sources, target)
-        self._feeds = [Feed(name, source, restart=ended == "restart") for name, source in sources.items()]
+        self._feeds = [Feed(name, source, restart=on_exhausted == "restart") for name, source in sources.items()]
         if learner is None:
             learner, gamma = Cautious(BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)), None
-        self._sampler = vrm(self._sources, gamma=gamma, learner=learner, allocate=allocate, rng=rng)
-        self._meter = GainMeter(cautious=self._cautious)
+        self._sampler = Sampler(self._sources, gamma=gamma, learner=learner, allocate=allocate, rng=rng)
         self._collate = default_collate if collate_fn is None else collate_fn
         self._turn = Turn()
         self._settle_down()
-
-    @property
-    def _cautious(self) -> bool:
-        return isinstance(self._sampler.learner, Cautious)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -127,8 +120,13 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
 
     @property
     def meter(self) -> GainMeter:
-        """What the feedback says about the gain."""
-        return self._meter
+        """The sampler's meter: `meter.summary()` for loggers, `meter.verdict()` in words."""
+        return self._sampler.meter
+
+    @property
+    def gain(self) -> Interval:
+        """How many times smaller the second moment was than under the target, with a 95 % interval."""
+        return self._sampler.gain
 
     @property
     def mixture(self) -> FloatArray:
@@ -138,8 +136,7 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
     @property
     def shares(self) -> dict[str, float]:
         """The present share of every source in the draws; that of one that was dropped is zero."""
-        shares = self._sampler.components.lanes(self._sampler.mixture)
-        return dict(zip(self.names, shares.tolist(), strict=True))
+        return self._sampler.shares  # type: ignore[return-value]
 
     @property
     def taken(self) -> dict[str, int]:
@@ -177,7 +174,7 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
         return None
 
     def _end(self, source: int) -> None:
-        if self._ended == "drop" and self._sources.alive.sum() > 1:
+        if self._on_exhausted == "drop" and self._sources.alive.sum() > 1:
             self._feeds[source].close()  # first: what is interrupted here ends once more with the next batch
             self._sources.drop(source)
             return
@@ -194,10 +191,8 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
             raise TypeError(
                 f"update takes the receipt that came with a batch, then its norms; got {type(draw).__name__}."
             )
-        values = as_doubles(norms, "norms")
-        mean = self._meter.checked(None if gradient is None else as_doubles(gradient, "gradient"))
-        self._sampler.update(draw.receipt, values)  # it checks receipt and norms
-        self._meter.take(Moments.of(Evidence.from_draw(draw.receipt, values)), mean)
+        mean = None if gradient is None else as_doubles(gradient, "gradient")
+        self._sampler.update(draw.receipt, as_doubles(norms, "norms"), gradient=mean)
 
     def state_dict(self) -> State:
         """Give all that is needed to go on with the same batches, as tensors and plain values.
@@ -207,9 +202,8 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
         """
         state = {
             "batch_size": self._batch_size,
-            "ended": self._ended,
+            "on_exhausted": self._on_exhausted,
             "sampler": as_tensors(self._sampler.state_dict()),
-            "meter": as_tensors(self._meter.state_dict()),
             "sources": {feed.name: feed.state_dict() for feed in self._feeds},
         }
         return wrapped("interleave", state)
@@ -227,8 +221,7 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
         """
         with loading("an Interleave"):
             saved = self._checked(state)
-            before, meter = self._sampler.state_dict(), GainMeter(cautious=self._cautious)
-            meter.load_state_dict(as_arrays(saved["meter"]))
+            before = self._sampler.state_dict()
             self._sampler.load_state_dict(as_arrays(saved["sampler"]))
             try:
                 self._check_ended([feed.check(saved["sources"][feed.name]).ended for feed in self._feeds])
@@ -236,15 +229,14 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
             except BaseException:
                 self._sampler.load_state_dict(before)
                 raise
-        self._feeds, self._meter = feeds, meter
+        self._feeds = feeds
 
     def _checked(self, state: State) -> State:
         saved = unwrapped("interleave", state, "an Interleave")
-        require(saved, {"batch_size", "ended", "sampler", "meter", "sources"}, "an Interleave")
-        check_format(saved["sampler"], "an Interleave")
+        require_format(saved, {"batch_size", "on_exhausted", "sampler", "sources"}, "an Interleave")
         require(saved["sources"], set(self.names), "the sources of this Interleave")
-        found = {"batch_size": read_count(saved, "batch_size"), "ended": read_text(saved, "ended")}
-        for name, value in {"batch_size": self._batch_size, "ended": self._ended}.items():
+        found = {"batch_size": read_count(saved, "batch_size"), "on_exhausted": read_text(saved, "on_exhausted")}
+        for name, value in {"batch_size": self._batch_size, "on_exhausted": self._on_exhausted}.items():
             if found[name] != value:
                 raise CheckpointError(
                     f"The saved Interleave had {name} = {printable(repr(found[name]))}, this one has {value!r}. Build "
@@ -259,7 +251,7 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
     def _check_ended(self, ended: list[bool]) -> None:
         """Refuse a state that draws nothing from a source which has not ended."""
         for name, over, alive in zip(self.names, ended, self._sources.alive, strict=True):
-            if not alive and not (over and self._ended == "drop"):
+            if not alive and not (over and self._on_exhausted == "drop"):
                 raise CheckpointError(f"The saved source {name!r} was dropped before its end: the state is damaged.")
 
     def __repr__(self) -> str:
@@ -267,7 +259,7 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
         return f"Interleave({shares})"
 
 
-def _check(sources: object, target: object, ended: object) -> None:
+def _check(sources: object, target: object, on_exhausted: object) -> None:
     if not isinstance(sources, Mapping) or not sources:
         raise TypeError(
             f"sources must be a mapping from names to iterables, at least one, got {type(sources).__name__}."
@@ -276,8 +268,9 @@ def _check(sources: object, target: object, ended: object) -> None:
         raise TypeError(f"The names of sources must be strings, got {', '.join(map(repr, sources))}.")
     if target is not None and not isinstance(target, Mapping):
         raise TypeError(f"target must be a mapping from the names of the sources to their shares, got {target!r}.")
-    if ended not in get_args(Ended):
-        raise ValueError(f"ended must be one of {', '.join(map(repr, get_args(Ended)))}, got {ended!r}.")
+    if on_exhausted not in get_args(OnExhausted):
+        allowed = ", ".join(map(repr, get_args(OnExhausted)))
+        raise ValueError(f"on_exhausted must be one of {allowed}, got {on_exhausted!r}.")
 
 
 def _put_back(items: list[tuple[Feed, Item]]) -> None:

@@ -11,7 +11,7 @@ from varmix._core.validation import FloatArray, State
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation
 from varmix.learners import Learner
-from varmix.meter import GainMeter
+from varmix.meter import GainMeter, Interval
 from varmix.torch._batch_sampler import MixtureBatchSampler
 from varmix.torch._process_group import LayoutName, processes_of, together
 from varmix.torch._settings import Settled
@@ -123,15 +123,16 @@ class AdaptiveLoader(Settled, also=DataLoader):
     batch_size
         Items in a batch, of all processes together.
     learner
-        How the mixture adapts: for groups without replacement `varmix.Cautious()` unless told, which is plain shuffling
-        until the mixture pays; else, or to have the mixture from the first batch on, `varmix.BarrierNewton()`.
+        How the mixture adapts: for groups without replacement `varmix.learners.Cautious()` unless told, which is plain
+        shuffling until the mixture pays; else, or to have the mixture from the first batch on,
+        `varmix.learners.BarrierNewton()`.
     gamma
         Least share of the uniform component, 0.1 unless told: no weight exceeds `1 / gamma` (times the scale of a
         shard).
     allocate
         How the slots of a batch are given to components.  For groups without replacement, unless told: a cautious
         learner deals them out by chance as shuffling does, `varmix.allocate.Shuffled(n)`; with any other every batch
-        holds of each what is due to it, `varmix.allocate.carried`.
+        holds of each what is due to it, `varmix.allocate.round_robin`.
     rng
         Seed, generator or None.
     steps
@@ -239,14 +240,19 @@ class AdaptiveLoader(Settled, also=DataLoader):
         return self.batches.meter
 
     @property
+    def gain(self) -> Interval:
+        """How many times smaller the second moment was than under uniform sampling, with a 95 % interval."""
+        return self.batches.gain
+
+    @property
     def mixture(self) -> FloatArray:
         """The mixture that the next draw is made with."""
         return self.batches.mixture
 
     @property
-    def learnt(self) -> FloatArray:
-        """The mixture that was learnt, also while the learner plays plain shuffling."""
-        return self.batches.learnt
+    def learned_mixture(self) -> FloatArray:
+        """The mixture that was learned, also while the learner plays plain shuffling."""
+        return self.batches.learned_mixture
 
     @property
     def batch_size(self) -> int:

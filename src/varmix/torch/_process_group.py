@@ -176,7 +176,7 @@ class Layout:
         """Give the receipt of the slots that are this process's."""
         if self.processes is None or self.name == "sharded":
             return draw
-        return draw.part(slice(self.processes.rank, None, self.processes.world))
+        return draw.select(slice(self.processes.rank, None, self.processes.world))
 
 
 def processes_of(name: LayoutName, group: Any = None) -> Processes | None:  # noqa: ANN401

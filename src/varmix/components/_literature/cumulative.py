@@ -24,8 +24,8 @@ class Cumulative(WeightedPoints):
 
     Without gamma that is the best fixed law in hindsight, for what the draws tell of it without bias; gamma keeps the
     law even while little is known.  Each row of a batch is a round of the paper, so a point that was drawn twice
-    counts twice; `d` is the density at draw time, whatever the delay.  Mix it with the uniform law (`varmix.vrb`
-    does), which keeps `d` away from zero.
+    counts twice; `d` is the density at draw time, whatever the delay.  Mix it with the uniform law
+    (`varmix.literature.vrb` does), which keeps `d` away from zero.
 
     The paper's sums are n times ours (it divides by probabilities, we by density), and so is its gamma: `n L / theta`
     is `L / theta` here, where L bounds the squared norms.  Unless told, gamma is the mean of the squared norms seen
@@ -44,7 +44,7 @@ class Cumulative(WeightedPoints):
 
     Examples
     --------
-    >>> from varmix import vrb
+    >>> from varmix.literature import vrb
     >>> sampler = vrb(4, gamma=1.0, theta=0.2, rng=0)
     >>> draw = sampler.draw(1)
     >>> sampler.update(draw, [math.sqrt(3.0)])

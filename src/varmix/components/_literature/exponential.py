@@ -50,8 +50,10 @@ class Exponential(WeightedPoints):
 
     Examples
     --------
-    >>> from varmix import with_uniform, Fixed, Sampler
-    >>> sampler = Sampler(with_uniform(Exponential(4, step=0.5)), Fixed([0.6, 0.4]), rng=0)
+    >>> from varmix import Sampler
+    >>> from varmix.components import with_uniform
+    >>> from varmix.learners import Fixed
+    >>> sampler = Sampler(with_uniform(Exponential(4, step=0.5)), learner=Fixed([0.6, 0.4]), rng=0)
     >>> draw = sampler.draw(1)
     >>> sampler.update(draw, [2.0])
     >>> sampler.components.ratios(draw.indices)[0, 0].round(6) == round(4 / (1 + 3 * math.exp(-0.5 * 4.0)), 6)

@@ -50,14 +50,15 @@ class MirrorDescent(Family):
 
     Examples
     --------
-    >>> from varmix import Fixed, Sampler
-    >>> sampler = Sampler(MirrorDescent(4, floor=0.5, step=1.0), Fixed(), rng=0)
+    >>> from varmix import Sampler
+    >>> from varmix.learners import Fixed
+    >>> sampler = Sampler(MirrorDescent(4, floor=0.5, step=1.0), learner=Fixed(), rng=0)
     >>> draw = sampler.draw(1)
     >>> sampler.update(draw, [1.0])
-    >>> sorted(sampler.census().ratios[:, 0].round(3).tolist())
+    >>> sorted(sampler.draw_all().ratios[:, 0].round(3).tolist())
     [0.7, 0.7, 0.7, 1.901]
     >>> sampler.update(sampler.draw(1), [9.0])
-    >>> sorted(sampler.census().ratios[:, 0].round(3).tolist())
+    >>> sorted(sampler.draw_all().ratios[:, 0].round(3).tolist())
     [0.5, 0.5, 0.5, 2.5]
     """
 

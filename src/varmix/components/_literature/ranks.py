@@ -49,9 +49,10 @@ class Ranks(Family):
     >>> family = Ranks(4, pressure=16.0)
     >>> family.ratios(np.arange(4))[:, 0].tolist()
     [1.0, 1.0, 1.0, 1.0]
-    >>> from varmix import Fixed, Sampler
-    >>> sampler = Sampler(family, Fixed())
-    >>> sampler.update(sampler.census(), [0.0, 3.0, 2.0, 1.0])
+    >>> from varmix import Sampler
+    >>> from varmix.learners import Fixed
+    >>> sampler = Sampler(family, learner=Fixed())
+    >>> sampler.update(sampler.draw_all(), [0.0, 3.0, 2.0, 1.0])
     >>> (family.ratios(np.arange(4))[:, 0] * 15 / 4).round(9).tolist()
     [1.0, 8.0, 4.0, 2.0]
     """

@@ -81,7 +81,7 @@ class WeightedPoints(Family):
         """The largest ratio at present; looking for it takes time in proportion to n."""
         return float(self.ratios(np.arange(self.space.n)).max())
 
-    def anchored(self) -> Components:
+    def with_uniform(self) -> Components:
         """Give a copy that has the target as one more component, the last."""
         if len(self._masses):
             return Stack(deepcopy(self), Uniform(self.space))

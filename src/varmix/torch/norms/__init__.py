@@ -4,7 +4,7 @@
 """
 
 from varmix.torch.norms._cheap import last_layer, losses
-from varmix.torch.norms._ghost import Seen, ghost
+from varmix.torch.norms._ghost import GhostNorms, ghost
 from varmix.torch.norms._per_example import exact
 
-__all__ = ["Seen", "exact", "ghost", "last_layer", "losses"]
+__all__ = ["GhostNorms", "exact", "ghost", "last_layer", "losses"]

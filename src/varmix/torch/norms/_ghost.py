@@ -113,7 +113,7 @@ def examples(calls: Sequence[Call]) -> int:
     return next(iter(sizes))
 
 
-class Seen:
+class GhostNorms:
     """What the block of `ghost` has seen: `norms` tells it, once after each backward pass."""
 
     def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
@@ -184,7 +184,7 @@ class Seen:
 
 
 @contextmanager
-def ghost(model: nn.Module) -> Iterator[Seen]:
+def ghost(model: nn.Module) -> Iterator[GhostNorms]:
     """Give exact gradient norms of single examples from one backward pass, the one that training needs anyway.
 
     The norm of an example is that of the gradient of its loss with respect to all trainable parameters of the model.
@@ -212,7 +212,7 @@ def ghost(model: nn.Module) -> Iterator[Seen]:
     tensor([5., 1.])
     """
     check_supported(model)
-    seen = Seen({name: each for name, each in model.named_parameters() if each.requires_grad})
+    seen = GhostNorms({name: each for name, each in model.named_parameters() if each.requires_grad})
     handles = []
     try:
         handles += [watch(name, each, seen._take) for name, each in model.named_modules() if trainable(each)]
