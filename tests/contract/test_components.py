@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from families import FAMILIES, RESHUFFLED
+from support.families import FAMILIES, RESHUFFLED
 from varmix import KDpp, testing
 from varmix.components import Subsets
 from varmix.testing import COMPONENT_CHECKS, check_draws_follow_the_mixture

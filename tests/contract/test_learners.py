@@ -3,7 +3,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from families import LEARNERS
+from support.families import LEARNERS
 from varmix.learners import BarrierNewton, Fixed
 from varmix.learners._base import MixtureState
 from varmix.testing import LEARNER_CHECKS, check_rows_are_declared

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import varmix
-from families import FAMILIES, LEARNERS, RESHUFFLED
-from helpers import nameless
+from support.families import FAMILIES, LEARNERS, RESHUFFLED
+from support.oracles import nameless
 from varmix import Sampler
 from varmix.allocate import Shuffled, independent, one_component, round_robin, stratified, systematic
 from varmix.learners import BarrierNewton, Fixed

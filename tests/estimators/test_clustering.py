@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import varmix
-from varmix.estimators._kmeans import Stopping, mean_variance
+from varmix.estimators._kmeans import StoppingRule, mean_variance
 from varmix.estimators.clustering import Descent, Seeding, cells, inertia, labels, plus_plus, seeded
 
 RNG = np.random.default_rng(0)
@@ -228,11 +228,11 @@ def test_the_tolerance_is_relative_to_the_mean_variance_of_the_features():
 
 
 def test_it_stops_when_the_centres_stand_still_or_nothing_gets_better():
-    still = Stopping(alpha=0.5, tolerance=1.0, patience=None)
+    still = StoppingRule(alpha=0.5, tolerance=1.0, patience=None)
     assert [still.see([1.0], moved) for moved in (0.5, 2.0, 0.9)] == [False, False, True]
-    never = Stopping(alpha=0.5, tolerance=0.0, patience=None)
+    never = StoppingRule(alpha=0.5, tolerance=0.0, patience=None)
     assert not any(never.see([loss], 0.0) for loss in range(50))
-    several = Stopping(alpha=1.0, patience=3)
+    several = StoppingRule(alpha=1.0, patience=3)
     assert not several.see([9.0, 5.0, 6.0, 6.0])
     assert several.see([6.0])
 

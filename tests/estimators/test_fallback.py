@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import varmix
-from fitting import TRUE, N, T, X, regressor
-from varmix.estimators._sgd_sampling import Watch
+from support.estimators import TRUE, N, T, X, regressor
+from varmix.estimators._sgd_sampling import FallbackMonitor
 
 
 def test_where_it_does_not_pay_plain_shuffling_takes_over():
@@ -41,7 +41,7 @@ def test_an_undecided_meter_is_asked_again_until_three_tenths_are_done(monkeypat
             asked.append(1)
             return varmix.meter.Interval(1.2, 1.0, 1.4)
 
-    watch = Watch("mixture", varmix.uniform(10, replacement=False), 20, True, 0, 0)
+    watch = FallbackMonitor("mixture", varmix.uniform(10, replacement=False), 20, True, 0, 0)
     given = [watch(epoch, 1.0, Meter()) for epoch in range(1, 21)]
     assert [epoch for epoch, sampler in enumerate(given, 1) if sampler is not None] == [6]
     assert watch.sampling == "shuffle"
@@ -51,7 +51,7 @@ def test_an_undecided_meter_is_asked_again_until_three_tenths_are_done(monkeypat
 @pytest.mark.parametrize(("replacement", "sampling"), [(True, "shuffle"), (False, "mixture")])
 def test_a_family_with_replacement_has_to_gain_more_than_shuffling_gives_for_nothing(replacement, sampling):
     family = varmix.Groups(np.arange(10) % 2, replacement=replacement)
-    watch = Watch("mixture", varmix.vrm(family), 20, True, 0, 0)
+    watch = FallbackMonitor("mixture", varmix.vrm(family), 20, True, 0, 0)
     watch(2, 1.0, SimpleNamespace(draws=10_000, gain=varmix.meter.Interval(2.0, 1.9, 2.1)))
     assert watch.sampling == sampling
     assert ("below 3.5" in (watch.reason or "")) == replacement

@@ -5,7 +5,7 @@ import pytest
 
 import varmix
 from varmix.estimators import MixtureKMeans
-from varmix.estimators.clustering import Descent, Relay, by_seeding, labels, plus_plus, seeded
+from varmix.estimators.clustering import Descent, SwitchAfter, by_seeding, labels, plus_plus, seeded
 from varmix.estimators.clustering._samplers import POINTS, SMALL, promised
 
 RNG = np.random.default_rng(0)
@@ -17,10 +17,10 @@ MIDDLE, UNEVEN = RNG.normal(size=(3000, 2)), RNG.standard_t(1, size=(3000, 3))
 def test_where_there_is_little_to_gain_cells_wait(X):
     seeding = plus_plus(X, 20, rng=0)
     chosen = by_seeding(seeding, rng=0)
-    assert (promised(seeding.distances) < SMALL) == (X is EVEN) == isinstance(chosen, Relay)
+    assert (promised(seeding.distances) < SMALL) == (X is EVEN) == isinstance(chosen, SwitchAfter)
     descent = Descent(X, seeding.centers, batch=10)
     descent.run(chosen, 3000 // POINTS)
-    if isinstance(chosen, Relay):
+    if isinstance(chosen, SwitchAfter):
         assert len(chosen.mixture) == 1
         assert len(chosen.at(descent.steps).mixture) > 20
         np.testing.assert_array_equal(chosen.mixture, chosen.at(descent.steps).mixture)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import varmix
-from fitting import N, T, X, Y, classifier, regressor
+from support.estimators import N, T, X, Y, classifier, regressor
 from varmix.estimators import MixtureSGDClassifier
 
 

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import varmix
-from fitting import MARGINS, SAMPLINGS, SCALES, N, T, X, Y, classifier, objective, regressor
+from support.estimators import MARGINS, SAMPLINGS, SCALES, N, T, X, Y, classifier, objective, regressor
 from varmix.estimators import MixtureSGDClassifier
 from varmix.estimators._sgd import RATES, _passes, first_step
 from varmix.solvers import Linear

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from families import LABELS, N, probabilities
+from support.families import LABELS, N, probabilities
 from fuzz.targets import Target, check_draw, check_meter, check_mixture, demand, norms_of, play_tickets
-from loading import NEARLY
-from streaming import Counting, Shuffled
+from support.loaders import NEARLY
+from support.streams import Counting, Shuffled
 from varmix import Dense, Groups
 from varmix.learners import BarrierNewton, Cautious
 from varmix.torch import AdaptiveLoader, Interleave, MixtureBatchSampler

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import families
+from support import families
 from fuzz.mutations import Mutations
 from varmix import Dense, Distances, Groups, KDpp, Replay, Sampler, Uniform, literature, uniform, vrm
 from varmix.allocate import Shuffled, independent, one_component, round_robin, stratified, systematic

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers import random_mixture, random_ratios
+from support.oracles import random_mixture, random_ratios
 from varmix._kernels.cost import coefficients, hessian, value_and_gradient, weigh
 
 

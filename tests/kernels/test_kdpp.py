@@ -5,7 +5,7 @@ import faulthandler
 import numpy as np
 import pytest
 
-from kdpps import features
+from support.kdpps import features
 from varmix import KDpp, Uniform
 from varmix._core.rng import Uniforms
 from varmix._kernels import random

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers import quadratic_program, random_mixture, random_ratios
+from support.oracles import quadratic_program, random_mixture, random_ratios
 from varmix.learners._kernels import average_groups, barrier_newton, group_of_rows, leader, neyman
 
 BETA, EPS, GAMMA = 0.25, 3.0, 0.1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers import random_metric
+from support.oracles import random_metric
 from varmix._kernels.simplex import factor, solve
 
 

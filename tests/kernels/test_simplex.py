@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import quadratic_program, random_metric, random_mixture
+from support.oracles import quadratic_program, random_metric, random_mixture
 from varmix._kernels import simplex
 from varmix._kernels.simplex import metric_step, project_restricted, project_simplex, projected_descent, settle
 from varmix.simplex import RestrictedSimplex

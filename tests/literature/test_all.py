@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import varmix
-from helpers import nameless, norms_at
+from support.oracles import nameless, norms_at
 from varmix import literature
 from varmix.components import Cumulative, Exponential, MirrorDescent, Points, Ranks
 from varmix.literature import vrb

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from helpers import norms_at
+from support.oracles import norms_at
 from varmix import Sampler, literature
 from varmix._core.draw import seal
 from varmix.components import Exponential, Points

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers import norms_at
+from support.oracles import norms_at
 from varmix import literature
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import varmix
-from helpers import norms_at
+from support.oracles import norms_at
 from varmix import literature
 from varmix._core.draw import seal
 from varmix.components import Cumulative, Points, with_uniform

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import varmix
-from helpers import cost, quadratic_program, random_mixture, random_ratios
+from support.oracles import cost, quadratic_program, random_mixture, random_ratios
 from varmix import Dense, Groups
 from varmix.hindsight import best_mixture
 from varmix.learners import ONS, BarrierNewton, Evidence

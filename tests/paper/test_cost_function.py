@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import varmix
-from helpers import atom_probabilities, lane_probabilities, mixtures, problems, random_mixture, target_of
+from support.oracles import atom_probabilities, lane_probabilities, mixtures, problems, random_mixture, target_of
 from varmix import Dense, Distances, Groups, Stack, Uniform
 from varmix.allocate import independent, one_component, stratified, systematic
 from varmix.components import Points, with_uniform

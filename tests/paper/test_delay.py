@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import varmix
-from helpers import cost, random_ratios
+from support.oracles import cost, random_ratios
 from varmix import Dense
 from varmix._core.draw import seal
 from varmix.hindsight import best_mixture

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import varmix
-from helpers import mixtures, problems, quadratic_program
+from support.oracles import mixtures, problems, quadratic_program
 from varmix.hindsight import best_mixture, regret
 from varmix.learners import Evidence
 from varmix.simplex import RestrictedSimplex

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import varmix
-from helpers import random_ratios
+from support.oracles import random_ratios
 from varmix import Dense, Groups
 from varmix.learners import OGD, BarrierNewton
 

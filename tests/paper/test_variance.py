@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import Constant, lane_probabilities, pieces
+from support.oracles import Constant, lane_probabilities, pieces
 from varmix.allocate import independent, one_component, stratified, systematic
 
 

@@ -8,9 +8,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import varmix
-from loading import EAGER, LABELS, Numbers, losses
+from support.loaders import EAGER, LABELS, Numbers, losses
 from varmix.torch import MixtureBatchSampler
-from varmix.torch._epoch import WAITING
+from varmix.torch._epoch import MAX_WAITING_RECEIPTS
 
 
 def make(**options):
@@ -162,9 +162,9 @@ def test_what_is_no_number_of_a_draw_is_refused(draw):
 
 
 def test_draws_ahead_are_let_go_where_nobody_gives_feedback():
-    batches = MixtureBatchSampler(np.zeros(10, int), 1, rng=0, steps=3 * WAITING)
+    batches = MixtureBatchSampler(np.zeros(10, int), 1, rng=0, steps=3 * MAX_WAITING_RECEIPTS)
     ids = [slots.draw_id for slots in batches]
-    assert len(batches.state_dict()["loader"][0]["passes"]["ahead"]) == WAITING
+    assert len(batches.state_dict()["loader"][0]["passes"]["ahead"]) == MAX_WAITING_RECEIPTS
     batches.update(ids[-1], torch.ones(1))
 
 
@@ -199,7 +199,7 @@ def test_norms_that_are_refused_do_not_use_up_the_receipt():
 
 
 def test_receipts_without_feedback_are_let_go_after_a_while():
-    batches = MixtureBatchSampler(np.zeros(10, int), 1, rng=0, steps=WAITING + 10)
+    batches = MixtureBatchSampler(np.zeros(10, int), 1, rng=0, steps=MAX_WAITING_RECEIPTS + 10)
     ids = [slots.draw_id for slots in batches]
     batches.update(ids[-1], torch.ones(1))
     with pytest.raises(ValueError, match="not in flight"):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-import gang
+from support import process_group
 import varmix
-from loading import Numbers, follow
+from support.loaders import Numbers, follow
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler
 
 WORLDS = [2, 4]
@@ -20,14 +20,14 @@ WORLDS = [2, 4]
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     """What two processes have to say: starting them takes most of the time, so they play everything."""
-    return gang.start_once(
+    return process_group.start_once(
         "replicated,sharded,ddp,refusals,resumed,taken_up,seeds,lonely,accelerated", 2, tmp_path_factory.getbasetemp()
     )
 
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
-    return gang.start_once("replicated,sharded,ddp", 4, tmp_path_factory.getbasetemp())
+    return process_group.start_once("replicated,sharded,ddp", 4, tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(params=WORLDS)
@@ -50,14 +50,14 @@ def refusals(two):
     return [found["refusals"] for found in two]
 
 
-@pytest.mark.parametrize("name", [*gang.FAMILIES, "sync_every", "cautious, sync_every", "workers"])
+@pytest.mark.parametrize("name", [*process_group.FAMILIES, "sync_every", "cautious, sync_every", "workers"])
 def test_mixtures_are_the_same_bits_on_all_processes(replicated, name):
     assert len({found[name]["bits"] for found in replicated}) == 1
 
 
-@pytest.mark.parametrize("name", list(gang.FAMILIES))
+@pytest.mark.parametrize("name", list(process_group.FAMILIES))
 def test_processes_agree_with_one_that_has_the_whole_batch(replicated, name):
-    alone = gang.build(name, layout="alone")
+    alone = process_group.build(name, layout="alone")
     whole = follow(alone, 200, 100)
     world = len(replicated)
     for rank, found in enumerate(replicated):
@@ -66,10 +66,10 @@ def test_processes_agree_with_one_that_has_the_whole_batch(replicated, name):
     assert len({str(mixture) for *_, mixture in whole}) > 100  # which moves
 
 
-@pytest.mark.parametrize("name", list(gang.SEEDS))
+@pytest.mark.parametrize("name", list(process_group.SEEDS))
 def test_a_seed_gives_the_batches_that_it_gives_one_process(two, name):
-    rng = gang.SEEDS[name](0)
-    alone = MixtureBatchSampler(gang.LABELS, 24, rng=rng)
+    rng = process_group.SEEDS[name](0)
+    alone = MixtureBatchSampler(process_group.LABELS, 24, rng=rng)
     whole = [list(slots) for _ in range(2) for slots in alone]
     for rank, found in enumerate(two):
         assert found["seeds"][name] == [batch[rank::2] for batch in whole]
@@ -135,7 +135,7 @@ def test_a_step_is_one_collective_or_less(replicated, name, sent):
     assert {str(found[name]["calls"]) for found in replicated} == {str(sent)}
 
 
-@pytest.mark.parametrize("name", list(gang.FAMILIES))
+@pytest.mark.parametrize("name", list(process_group.FAMILIES))
 def test_a_loader_says_what_it_exchanges(replicated, name):
     needs_rows = name in ("leader", "resplit")
     assert {found[name]["exchanged"] for found in replicated} == {"rows" if needs_rows else "sums"}
@@ -143,13 +143,13 @@ def test_a_loader_says_what_it_exchanges(replicated, name):
 
 def test_rows_give_the_bits_of_one_process(replicated):
     for name in ("leader", "resplit"):
-        alone = gang.build(name, layout="alone")
+        alone = process_group.build(name, layout="alone")
         follow(alone, 200, 100)
-        assert replicated[0][name]["bits"] == gang.bits(alone.mixture)
+        assert replicated[0][name]["bits"] == process_group.bits(alone.mixture)
 
 
 def test_the_meter_is_of_all_processes(replicated):
-    alone = gang.build("groups", layout="alone")
+    alone = process_group.build("groups", layout="alone")
     follow(alone, 200, 100)
     for found in replicated:
         assert found["draws"] == alone.meter.draws
@@ -168,12 +168,12 @@ def test_shards_are_cautious_together(sharded):
 @pytest.mark.parametrize("name", ["sums", "rows", "cautious"])
 def test_shards_share_a_mixture_and_a_global_objective(sharded, name):
     world = len(sharded)
-    points = np.arange(sum(gang.SIZES[:world]))
+    points = np.arange(sum(process_group.SIZES[:world]))
     assert len({found[name]["bits"] for found in sharded}) == 1
     assert {found[name]["exchanged"] for found in sharded} == {"rows" if name == "rows" else "sums"}
     assert {sum(found[name]["calls"].values()) for found in sharded} == {500}
     for rank, found in enumerate(sharded):
-        assert found[name]["scale"] == world * gang.SIZES[rank] / len(points)
+        assert found[name]["scale"] == world * process_group.SIZES[rank] / len(points)
         assert found[name]["draws"] == 500 * 24
     estimate = np.mean([found[name]["mean"] for found in sharded])
     unscaled = np.mean([found[name]["mean"] / found[name]["scale"] for found in sharded])
@@ -200,14 +200,14 @@ def test_groups_of_shards_must_be_the_same(sharded):
 
 def test_shards_make_as_many_steps_as_all_points_ask_for(sharded):
     world = len(sharded)
-    assert {found["steps"] for found in sharded} == {sum(gang.SIZES[:world]) // 24}
+    assert {found["steps"] for found in sharded} == {sum(process_group.SIZES[:world]) // 24}
 
 
 def test_gradients_that_are_averaged_train_as_one_process(all_of_them):
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        alone = gang.descend(gang.model(), gang.build("groups", layout="alone"))
+        alone = process_group.descend(process_group.model(), process_group.build("groups", layout="alone"))
     finally:
         torch.set_default_dtype(before)
     for found in all_of_them:
@@ -296,7 +296,7 @@ def test_a_round_that_was_refused_while_it_waited_can_be_given_again_by_its_numb
 
 
 def test_a_process_that_dies_ends_the_others(tmp_path):
-    (code, error), (died, _) = gang.start("dying", 2, tmp_path, check=False)
+    (code, error), (died, _) = process_group.start("dying", 2, tmp_path, check=False)
     assert died == 7
     assert code != 0
     assert "update" in error
@@ -306,7 +306,7 @@ def test_a_process_that_dies_ends_the_others(tmp_path):
 SCRIPT = """
 import gc, sys
 import torch.distributed as dist
-from loading import EAGER, LABELS, Numbers, follow
+from support.loaders import EAGER, LABELS, Numbers, follow
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler
 
 dist.init_process_group("gloo")

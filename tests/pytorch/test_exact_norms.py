@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from norm_tasks import TASKS, looped, task
+from support.networks import TASKS, looped, task
 from varmix.torch import norms
 
 

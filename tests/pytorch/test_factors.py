@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from norm_tasks import TASKS, losses, task
+from support.networks import TASKS, losses, task
 from varmix.torch import norms
 from varmix.torch.norms import _layer_rules as factors
 from varmix.torch.norms._ghost import Call

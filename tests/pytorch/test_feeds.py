@@ -1,7 +1,7 @@
 import pytest
 
-from streaming import Counting, Shuffled
-from varmix.torch._stream_source import START, Feed, Place
+from support.streams import Counting, Shuffled
+from varmix.torch._stream_source import START, Place, StreamReader
 
 SOURCES = {"list": lambda: list("abcdefg"), "stateful": lambda: Counting(7), "epochs": lambda: Shuffled(7)}
 
@@ -13,7 +13,7 @@ def samples(feed, count):
 
 
 def test_items_come_in_order_and_those_given_back_come_next():
-    feed = Feed("a", range(5))
+    feed = StreamReader("a", range(5))
     first, second, third = (feed.take() for _ in range(3))
     assert feed.place == Place(3, 0, 3)
     feed.give_back(third)
@@ -26,13 +26,13 @@ def test_items_come_in_order_and_those_given_back_come_next():
 
 def test_a_source_is_not_touched_before_something_is_taken():
     source = Counting(3)
-    feed = Feed("a", source)
+    feed = StreamReader("a", source)
     assert feed.state_dict() == {"place": [0, 0, 0], "mark": [0, 0, 0], "own": None, "ended": False}
     assert (source.passes, source.asked) == (-1, 0)
 
 
 def test_a_feed_that_restarts_tells_its_source_the_number_of_the_pass():
-    feed = Feed("a", Shuffled(4), restart=True)
+    feed = StreamReader("a", Shuffled(4), restart=True)
     passes = [samples(feed, 4) for _ in range(3)]
     expected = Shuffled(4)
     for epoch in range(3):
@@ -41,12 +41,12 @@ def test_a_feed_that_restarts_tells_its_source_the_number_of_the_pass():
     assert feed.place == Place(12, 2, 4)
     plain = Shuffled(4)
     plain.set_epoch(5)
-    samples(Feed("a", plain), 9)
+    samples(StreamReader("a", plain), 9)
     assert plain.epoch == 5
 
 
 def test_none_is_a_sample_like_others():
-    assert samples(Feed("a", [None, 1]), 1) == [None]
+    assert samples(StreamReader("a", [None, 1]), 1) == [None]
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -54,38 +54,38 @@ def test_none_is_a_sample_like_others():
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_saved_feed_goes_on_from_anywhere(kind, back, restart):
     for before in range(back, 16 if restart else 8):
-        feed = Feed("a", SOURCES[kind](), restart=restart)
+        feed = StreamReader("a", SOURCES[kind](), restart=restart)
         taken = [feed.take() for _ in range(before)]
         for item in reversed(taken[before - back :]):
             feed.give_back(item)
         state = feed.state_dict()
-        again = Feed("a", SOURCES[kind](), restart=restart).loaded(state)
+        again = StreamReader("a", SOURCES[kind](), restart=restart).loaded(state)
         assert again.place.taken == feed.place.taken == before - back
         assert samples(again, 20) == samples(feed, 20)
 
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_feed_that_was_loaded_can_be_saved_at_once_and_later(kind):
-    feed = Feed("a", SOURCES[kind](), restart=True)
+    feed = StreamReader("a", SOURCES[kind](), restart=True)
     samples(feed, 5)
-    feed = Feed("a", SOURCES[kind](), restart=True).loaded(feed.state_dict())
-    feed = Feed("a", SOURCES[kind](), restart=True).loaded(feed.state_dict())
+    feed = StreamReader("a", SOURCES[kind](), restart=True).loaded(feed.state_dict())
+    feed = StreamReader("a", SOURCES[kind](), restart=True).loaded(feed.state_dict())
     items = [feed.take() for _ in range(4)]  # over the end of the pass
     for item in reversed(items):
         feed.give_back(item)
-    again = Feed("a", SOURCES[kind](), restart=True).loaded(feed.state_dict())
+    again = StreamReader("a", SOURCES[kind](), restart=True).loaded(feed.state_dict())
     assert samples(again, 20) == samples(feed, 20)
 
 
 def test_a_source_with_a_state_is_not_read_again_from_its_start():
-    feed = Feed("a", Counting(100))
+    feed = StreamReader("a", Counting(100))
     samples(feed, 60)
     assert feed.state_dict()["mark"] == [60, 0, 60]
     item = [feed.take() for _ in range(3)][-1]
     feed.give_back(item)
     state = feed.state_dict()  # the source is ahead: what it said last, and two more
     assert (state["mark"], state["place"]) == ([60, 0, 60], [62, 0, 62])
-    again = Feed("a", Counting(100)).loaded(state)
+    again = StreamReader("a", Counting(100)).loaded(state)
     assert samples(again, 50) == samples(feed, 50)
 
 
@@ -98,7 +98,7 @@ def test_a_saved_state_does_not_change_with_its_source():
 
     source = Growing(5)
     source.seen = [1]
-    feed = Feed("a", source)
+    feed = StreamReader("a", source)
     samples(feed, 2)
     state = feed.state_dict()
     source.seen.append(2)
@@ -110,35 +110,35 @@ def test_a_closed_feed_stays_closed_and_is_never_read_again():
         def __iter__(self):
             raise AssertionError("read again")
 
-    feed = Feed("a", range(5))
+    feed = StreamReader("a", range(5))
     feed.give_back([feed.take() for _ in range(3)][-1])
     feed.close()
     assert feed.place == Place(2, 0, 2)
     assert feed.take() is None
-    again = Feed("a", Once()).loaded(feed.state_dict())
+    again = StreamReader("a", Once()).loaded(feed.state_dict())
     assert (again.place, again.ended, again.take()) == (feed.place, True, None)
 
 
 def test_what_was_given_back_at_the_end_is_still_there_after_loading():
-    feed = Feed("a", range(3))
+    feed = StreamReader("a", range(3))
     items = [feed.take() for _ in range(4)]
     assert items.pop() is None
     feed.give_back(items[-1])
-    assert samples(Feed("a", range(3)).loaded(feed.state_dict()), 5) == [2]
+    assert samples(StreamReader("a", range(3)).loaded(feed.state_dict()), 5) == [2]
 
 
 def test_what_cannot_be_iterated_or_iterated_again_is_refused():
     with pytest.raises(TypeError, match="Source 'a' must be an iterable of samples, got int"):
-        Feed("a", 5)
+        StreamReader("a", 5)
     with pytest.raises(
         TypeError, match="Source 'a' is an iterator \\(list_iterator\\), which can be gone through once"
     ):
-        Feed("a", iter([1]), restart=True)
-    Feed("a", iter([1]))
+        StreamReader("a", iter([1]), restart=True)
+    StreamReader("a", iter([1]))
 
 
 def test_a_source_that_gives_nothing_is_refused_instead_of_read_for_ever():
-    feed = Feed("a", [], restart=True)
+    feed = StreamReader("a", [], restart=True)
     for _ in range(2):
         with pytest.raises(ValueError, match="Source 'a' gave nothing at all, so it cannot restart"):
             feed.take()
@@ -151,20 +151,20 @@ def test_a_source_that_gives_nothing_is_refused_instead_of_read_for_ever():
         def __iter__(self):
             return self.items
 
-    feed = Feed("a", Once(), restart=True)
+    feed = StreamReader("a", Once(), restart=True)
     assert samples(feed, 2) == [1, 2]
     for _ in range(2):
         with pytest.raises(ValueError, match="gave nothing when it was iterated again, after 2 items"):
             feed.take()
-    assert Feed("a", []).take() is None
+    assert StreamReader("a", []).take() is None
 
 
 def test_an_iterator_goes_on_where_it_was_saved_if_nothing_was_read_from_it():
-    feed = Feed("a", iter(range(9)))
+    feed = StreamReader("a", iter(range(9)))
     samples(feed, 4)
     state = feed.state_dict()
-    assert samples(Feed("a", iter(range(9))).loaded(state), 9) == [4, 5, 6, 7, 8]
-    for begun in (feed, Feed("a", Counting(9))):
+    assert samples(StreamReader("a", iter(range(9))).loaded(state), 9) == [4, 5, 6, 7, 8]
+    for begun in (feed, StreamReader("a", Counting(9))):
         begun.take()
         place = begun.place
         with pytest.raises(ValueError, match="Source 'a' has been read from"):
@@ -190,9 +190,9 @@ def test_an_iterator_goes_on_where_it_was_saved_if_nothing_was_read_from_it():
     ],
 )
 def test_other_states_are_refused(source, change, message):
-    feed = Feed("a", range(9))
+    feed = StreamReader("a", range(9))
     samples(feed, 4)
-    other = Feed("a", source)
+    other = StreamReader("a", source)
     other.take()
     with pytest.raises(ValueError, match=message):
         other.loaded(feed.state_dict() | change)

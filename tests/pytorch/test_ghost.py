@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import varmix
-from norm_tasks import TASKS, looped, losses, task
+from support.networks import TASKS, looped, losses, task
 from varmix.torch import norms
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from norm_tasks import looped, losses, task
+from support.networks import looped, losses, task
 from varmix.torch import norms
 
 

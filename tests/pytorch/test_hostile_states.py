@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import varmix
-from loading import EAGER, LABELS, Numbers
-from streaming import Counting
+from support.loaders import EAGER, LABELS, Numbers
+from support.streams import Counting
 from varmix import CheckpointError
 from varmix.testing import same
 from varmix.torch import AdaptiveLoader, Interleave, MixtureBatchSampler
-from varmix.torch._epoch import WAITING
+from varmix.torch._epoch import MAX_WAITING_RECEIPTS
 from varmix.torch._tensors import as_arrays
 
 TARGET = np.where(np.arange(100) < 5, 0.0, 1.0)
@@ -158,7 +158,7 @@ PASSES = {
     "ahead: in another order": ahead(lambda receipts: dict(zip("10", receipts.values(), strict=True))),
     "ahead: one twice": ahead(lambda receipts: {"0": receipts["0"], "1": receipts["0"]}),
     "ahead: more than were drawn": ahead(lambda receipts: {str(i): receipts["0"] for i in range(4)}),
-    "ahead: far too many": ahead(lambda receipts: {str(i): receipts["0"] for i in range(WAITING + 1)}),
+    "ahead: far too many": ahead(lambda receipts: {str(i): receipts["0"] for i in range(MAX_WAITING_RECEIPTS + 1)}),
     "ahead: nothing at all": passes(ahead=None),
     "position: before what is ahead": passes(position=1),
     "position: nowhere": passes(position=0),

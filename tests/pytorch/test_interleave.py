@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from loading import EAGER
-from streaming import Keyed
+from support.loaders import EAGER
+from support.streams import Keyed
 from varmix.allocate import independent, round_robin, stratified
 from varmix.learners import BarrierNewton, Cautious, Fixed, Leader
 from varmix.testing import same

@@ -10,9 +10,9 @@ import torch
 from torch.distributed import checkpoint
 from torch.distributed.checkpoint.stateful import Stateful
 
-from helpers import nameless
-from loading import EAGER, NEARLY
-from streaming import Counting, Keyed, Shuffled, went
+from support.oracles import nameless
+from support.loaders import EAGER, NEARLY
+from support.streams import Counting, Keyed, Shuffled, went
 from varmix.allocate import independent, round_robin
 from varmix.learners import Fixed
 from varmix.testing import same

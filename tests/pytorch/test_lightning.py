@@ -19,7 +19,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
-from loading import EAGER
+from support.loaders import EAGER
 from varmix.torch import MixtureBatchSampler, norms
 
 pytestmark = [

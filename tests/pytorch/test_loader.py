@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, TensorDataset
 
 import varmix
-from loading import EAGER, LABELS, Numbers, follow, losses
+from support.loaders import EAGER, LABELS, Numbers, follow, losses
 from varmix.allocate import Shuffled, round_robin, stratified
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler, TensorDraw
 from varmix.torch._source import is_reshuffled

@@ -13,7 +13,7 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.stateful import Stateful
 
 import varmix
-from loading import EAGER, LABELS, NEARLY, Numbers, follow
+from support.loaders import EAGER, LABELS, NEARLY, Numbers, follow
 from varmix.torch import AdaptiveLoader
 
 
@@ -200,7 +200,7 @@ def test_distributed_checkpoints_take_it(tmp_path):
 
 SCRIPT = """
     import json, sys, torch, varmix
-    from loading import EAGER, LABELS, Numbers, follow
+    from support.loaders import EAGER, LABELS, Numbers, follow
     from varmix.torch import AdaptiveLoader
     groups = varmix.Groups(LABELS, replacement=False)
     loader = AdaptiveLoader(Numbers(), groups, 8, learner=EAGER, num_workers=2, rng=7)

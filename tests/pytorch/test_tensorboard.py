@@ -11,7 +11,7 @@ pytest.importorskip("tensorboard")
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.tensorboard import SummaryWriter
 
-from loading import LABELS, Numbers, losses
+from support.loaders import LABELS, Numbers, losses
 from varmix.torch import AdaptiveLoader
 
 PAGE = Path(__file__).parents[2] / "docs" / "torch.md"

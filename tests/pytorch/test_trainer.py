@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments, default_data_collator
 
-from loading import EAGER
+from support.loaders import EAGER
 from varmix.torch import MixtureBatchSampler, norms
 
 PAGE = Path(__file__).parents[2] / "docs" / "torch.md"

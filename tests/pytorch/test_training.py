@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 from varmix.torch import AdaptiveLoader
 
 TESTS = Path(__file__).parents[1]
-SCRIPT = TESTS / "training.py"
+SCRIPT = TESTS / "support" / "training.py"
 PAGE = TESTS.parent / "docs" / "howto" / "distributed.md"
 
 

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
 import varmix
-from loading import EAGER, LABELS, Numbers
+from support.loaders import EAGER, LABELS, Numbers
 from varmix import hindsight
 from varmix.torch import AdaptiveLoader, norms
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import varmix
-from replaying import BOX, DISCRETE, Space, filled, numbered
+from support.replay import BOX, DISCRETE, Space, filled, numbered
 from varmix.rl import Batch, ReplayBuffer
 
 

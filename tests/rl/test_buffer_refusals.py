@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import varmix
-from replaying import BOX, DISCRETE, filled, numbered, stays
+from support.replay import BOX, DISCRETE, filled, numbered, stays
 from varmix.rl import ReplayBuffer
 
 MADE = {

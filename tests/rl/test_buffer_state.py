@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import varmix
-from helpers import nameless
-from replaying import BOX, DISCRETE, IMAGE, Space, filled, numbered, stays
+from support.oracles import nameless
+from support.replay import BOX, DISCRETE, IMAGE, Space, filled, numbered, stays
 from varmix import CheckpointError
 from varmix._core import checkpoint
 from varmix.rl import ReplayBuffer

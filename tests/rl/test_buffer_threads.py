@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from replaying import DISCRETE, Space
+from support.replay import DISCRETE, Space
 from varmix.rl import ReplayBuffer
 
 # Many fields, so that writing a transition takes a while, and few slots, so that all are drawn while it does.

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from replaying import BOX, DISCRETE, numbered
+from support.replay import BOX, DISCRETE, numbered
 from varmix.rl import ReplayBuffer
 
 NUMBER = 2

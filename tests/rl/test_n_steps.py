@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replaying import BOX, DISCRETE, Space, filled
+from support.replay import BOX, DISCRETE, Space, filled
 from varmix.rl import ReplayBuffer
 
 PLACE = Space(shape=(2,), dtype=np.int64)  # an observation is (environment, step)

@@ -9,7 +9,7 @@ import varmix
 from varmix import CheckpointError
 from varmix._core.draw import WINDOW, Ledger
 from varmix._core.validation import same
-from varmix.rl._tickets import KEPT, ROWS, InFlight, SlotSampler
+from varmix.rl._tickets import KEPT, ROWS, SlotSampler, TicketBook
 
 
 def slot_sampler(capacity=20, filled=20, rng=0):
@@ -106,7 +106,7 @@ def test_tickets_of_another_sampler_are_refused():
 
 def test_tickets_that_are_too_old_are_refused():
     sampler = varmix.uniform(10, rng=0)
-    flights = InFlight(kept=2)
+    flights = TicketBook(kept=2)
     old, kept, _ = [flights.issue(sampler.draw(3)) for _ in range(3)]
     assert len(flights.find(kept)) == 1
     with pytest.raises(ValueError, match="2 batches or"):
@@ -115,7 +115,7 @@ def test_tickets_that_are_too_old_are_refused():
 
 def test_a_state_finds_the_same_rows_after_the_oldest_were_let_go():
     sampler = varmix.uniform(10, rng=0)
-    flights, again = InFlight(kept=2), InFlight(kept=2)
+    flights, again = TicketBook(kept=2), TicketBook(kept=2)
     old, *kept = [flights.issue(sampler.draw(m)) for m in (5, 3, 4)]
     again.load_state_dict(flights.state_dict(), Ledger.loaded(sampler.state_dict()), k=1, items=10)
     for tickets in kept:
@@ -211,7 +211,7 @@ def test_what_was_refreshed_since_is_not_undone_by_the_last_part_of_a_batch():
 
 def test_receipts_are_bounded_by_rows_and_one_is_always_kept():
     sampler = varmix.uniform(10, rng=0)
-    flights = InFlight(rows=10)
+    flights = TicketBook(rows=10)
     first, second = flights.issue(sampler.draw(6)), flights.issue(sampler.draw(6))
     with pytest.raises(ValueError, match="10 rows have been sampled since"):
         flights.find(first)
@@ -235,7 +235,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_state_of_receipts_that_does_not_fit_is_refused(name):
-    sampler, flights = varmix.uniform(10, rng=0), InFlight()
+    sampler, flights = varmix.uniform(10, rng=0), TicketBook()
     flights.issue(sampler.draw(4))
     flights.issue(sampler.draw(5))
     before = flights.state_dict()

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from replaying import BOX, DISCRETE, IMAGE, Space
+from support.replay import BOX, DISCRETE, IMAGE, Space
 from varmix.rl import ReplayBuffer
 from varmix.rl._storage import layout
 

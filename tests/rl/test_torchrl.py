@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import varmix
-from torchrl_buffers import (
+from support.torchrl_buffers import (
     LazyMemmapStorage,
     LazyTensorStorage,
     ListStorage,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import varmix
-from torchrl_buffers import buffer, deltas, errors_of, feed, told_buffer, torch
+from support.torchrl_buffers import buffer, deltas, errors_of, feed, told_buffer, torch
 from varmix.rl._replay_buffer import LEARNER
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from torchrl_buffers import (
+from support.torchrl_buffers import (
     LazyTensorStorage,
     MixtureReplayBuffer,
     MixtureSampler,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import varmix
-from torchrl_buffers import buffer, feed, told_buffer, torch
+from support.torchrl_buffers import buffer, feed, told_buffer, torch
 from varmix.__main__ import show
 
 

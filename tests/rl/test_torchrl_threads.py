@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 
-from torchrl_buffers import buffer, feed, torch, transitions
+from support.torchrl_buffers import buffer, feed, torch, transitions
 from varmix._core.spaces import Window
 
 

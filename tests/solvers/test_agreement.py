@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import varmix
-from solving import KINDS, OVER_POINTS, coordinates, linear
+from support.problems import KINDS, OVER_POINTS, coordinates, linear
 from varmix.solvers import Linear
 from varmix.solvers._coordinate import CompiledCoordinates, Coordinates
 

@@ -5,7 +5,7 @@ import pytest
 
 import varmix
 from lab.benchmarks.solvers import kinds, minimum, regression
-from solving import linear
+from support.problems import linear
 from varmix.solvers import Custom, Linear, adagrad, coordinate_descent, saga, sgd, svrg
 
 N = 500

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import varmix
-from solving import custom, linear
+from support.problems import custom, linear
 from varmix._core.validation import same
 from varmix.solvers import Custom, adagrad, coordinate_descent, saga, schedules, sgd, svrg
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csc_matrix, csr_matrix
 
-from solving import KINDS, custom, linear
+from support.problems import KINDS, custom, linear
 from varmix._kernels import rows as kernels
 from varmix.solvers import Custom, Linear
-from varmix.solvers._coordinate import Layout, block_lipschitz, columns_of
+from varmix.solvers._coordinate import BlockLayout, block_lipschitz, columns_of
 from varmix.solvers._kernels import LOSSES, loss_slope, loss_value, squares
 from varmix.solvers._problems import PART, mean_gradient
 
@@ -98,7 +98,7 @@ def test_lipschitz_bounds_how_gradients_change(loss):
 @pytest.mark.parametrize("blocks", [None, [0, 0, 1, 2, 1, 0, 3]], ids=["coordinates", "blocks"])
 def test_a_step_of_one_over_the_blocks_constant_decreases_F_by_half_its_square(loss, blocks):
     problem = linear(loss=loss, l2=0.2, intercept=True, costs=True)
-    layout = Layout(problem.dim, blocks)
+    layout = BlockLayout(problem.dim, blocks)
     constants = block_lipschitz(problem, columns_of(problem), layout.start, layout.members)
     rng = np.random.default_rng(4)
     for _ in range(20):

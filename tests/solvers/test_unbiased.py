@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from helpers import atom_probabilities, lane_probabilities
-from solving import OVER_POINTS, coordinates, law, linear, samplers, step_of
+from support.oracles import atom_probabilities, lane_probabilities
+from support.problems import OVER_POINTS, coordinates, law, linear, samplers, step_of
 from varmix.allocate import independent, stratified
 from varmix.solvers._coordinate import CompiledCoordinates, Coordinates
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import varmix
-from families import FAMILIES, TARGET, N, probabilities
-from helpers import random_mixture, target_of
+from support.families import FAMILIES, TARGET, N, probabilities
+from support.oracles import random_mixture, target_of
 from varmix import Dense, Groups, Sampler
 from varmix.allocate import Shuffled, independent, one_component, round_robin, stratified, systematic
 from varmix.components import Family, with_uniform

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from kdpps import features, ratios_by_enumeration
+from support.kdpps import features, ratios_by_enumeration
 from varmix import KDpp, Uniform
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Subsets

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import varmix
-from helpers import Constant
+from support.oracles import Constant
 from varmix import Dense, Groups, Sampler
 from varmix._core.rng import Uniforms
 from varmix.allocate import Shuffled, assign_batches, independent, one_component, round_robin, stratified, systematic

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import varmix
-from helpers import nameless
+from support.oracles import nameless
 from varmix import Groups, Sampler
 from varmix._core.rng import Uniforms
 from varmix.allocate import round_robin

@@ -103,8 +103,8 @@ def test_another_torch_needs_its_version_said():
 def test_all_that_imports_torch_is_tested_on_another_torch():
     tested = [ROOT / path for path in makefile("TORCH_TESTS")]
     assert all(path.exists() for path in tested)
-    helpers = [path.stem for path in (ROOT / "tests").glob("*.py") if TORCH.search(path.read_text())]
-    through = re.compile(rf"^(?:from|import) (?:{'|'.join(helpers)})\b", re.MULTILINE)
+    helpers = [path.stem for path in (ROOT / "tests" / "support").glob("*.py") if TORCH.search(path.read_text())]
+    through = re.compile(rf"^from support(?:\.| import )(?:{'|'.join(helpers)})\b", re.MULTILINE)
     for path in (ROOT / "tests").glob("*/**/*.py"):
         if TORCH.search(path.read_text()) or through.search(path.read_text()):
             assert any(path.is_relative_to(folder) for folder in tested), name(path)

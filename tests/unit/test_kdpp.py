@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import varmix
-from kdpps import features, inclusion_by_enumeration, listed, ratios_by_enumeration, ratios_by_fractions
+from support.kdpps import features, inclusion_by_enumeration, listed, ratios_by_enumeration, ratios_by_fractions
 from varmix import KDpp, Uniform
 from varmix._core.rng import Uniforms
 from varmix.components import Subsets, with_uniform

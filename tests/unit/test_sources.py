@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import varmix
-from families import ended
-from helpers import random_mixture
+from support.families import ended
+from support.oracles import random_mixture
 from varmix import Sampler
 from varmix.allocate import independent, round_robin
 from varmix.components import Sources, with_uniform

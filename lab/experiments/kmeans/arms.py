@@ -9,7 +9,7 @@ import numpy as np
 from lab.arrays import FloatArray
 from varmix import Sampler, allocate, uniform, vrm
 from varmix.components import Dense, Distances
-from varmix.estimators.clustering import Relay, Seeding, by_seeding, cells, plus_plus, seeded
+from varmix.estimators.clustering import Seeding, SwitchAfter, by_seeding, cells, plus_plus, seeded
 from varmix.learners import ONS, Fixed
 from varmix.literature import vrb
 
@@ -86,7 +86,7 @@ def _snapshots(at: Start, seed: int) -> Sampler:
     return vrm(Dense(ratios=np.column_stack([d / d.mean() for d in at.snapshots])), rng=seed)
 
 
-ARMS: dict[str, Callable[[Start, int], Sampler | Relay]] = {
+ARMS: dict[str, Callable[[Start, int], Sampler | SwitchAfter]] = {
     UNIFORM: lambda at, seed: uniform(len(at.X), rng=seed),
     AGAIN: lambda at, seed: uniform(len(at.X), rng=seed + 1_000_000),
     RESHUFFLING: lambda at, seed: uniform(len(at.X), replacement=False, rng=seed),

@@ -9,7 +9,7 @@ import numpy as np
 from lab.arrays import FloatArray
 from lab.experiments.kmeans.arms import ARMS, EACH_BATCH, Start
 from varmix import Sampler
-from varmix.estimators.clustering import Descent, Relay, seeded
+from varmix.estimators.clustering import Descent, SwitchAfter, seeded
 
 BATCH = 100
 ROWS = 4096  # of ratios that are looked at together
@@ -29,7 +29,7 @@ class Course:
     ideal: float
 
 
-def step(descent: Descent, sampler: Sampler | Relay, steps: int, *, each_batch: bool = False) -> None:
+def step(descent: Descent, sampler: Sampler | SwitchAfter, steps: int, *, each_batch: bool = False) -> None:
     """Take steps; with feedback after every batch, or as it is fastest."""
     for _ in range(steps if each_batch else 1):
         descent.run(sampler, 1 if each_batch else steps)
@@ -61,7 +61,7 @@ def _walk(
         stretches[mark] = time.thread_time() - begun
         centers.append(np.array(descent.centers))
         if look and marks[mark] == MOMENT_AT:
-            present = sampler.at(descent.steps) if isinstance(sampler, Relay) else sampler
+            present = sampler.at(descent.steps) if isinstance(sampler, SwitchAfter) else sampler
             moments = second_moment(at.X, centers[-1], present)
     return centers, stretches, descent.meter.gain.value, moments
 

@@ -17,7 +17,7 @@ from varmix._core.validation import AnyArray, FloatArray, IntArray, State, as_at
 from varmix.components import _groups_kernels as kernels
 from varmix.components._base import Components, Family
 from varmix.components._groups_cursors import Cursors
-from varmix.components._groups_norm_split import Cross
+from varmix.components._groups_norm_split import NormSplit
 from varmix.components._labels import encode, smallest
 
 
@@ -198,9 +198,9 @@ class Groups(Family):
         kernels.accumulate_groups(self._target, self._start, self._members, cumulative)
         return cumulative
 
-    def _cut(self) -> Cross:
+    def _cut(self) -> NormSplit:
         """Turn every group into its sub-groups, as they are before any norm was seen."""
-        cross = Cross(np.diff(self._start), self.space.n)
+        cross = NormSplit(np.diff(self._start), self.space.n)
         self.labels = self.labels[cross.groups]
         self._codes = cross.first.astype(smallest(len(self.labels)))[self._codes]
         cross.split(self._members, self._codes)

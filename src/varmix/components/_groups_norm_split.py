@@ -15,7 +15,7 @@ from varmix.components import _groups_kernels as kernels
 PARTS = (1 / 2, 3 / 8, 1 / 8)
 
 
-class Cross:
+class NormSplit:
     """The norm last seen of every point, and the cut of every group by them.
 
     A group of three points or more has three sub-groups, one of two has two, one of one has one.  Their sizes follow
@@ -41,7 +41,7 @@ class Cross:
 
     Examples
     --------
-    >>> cross = Cross(np.array([16, 2, 1]), 19)
+    >>> cross = NormSplit(np.array([16, 2, 1]), 19)
     >>> np.diff(cross.start).tolist(), cross.groups.tolist()
     ([8, 6, 2, 1, 1, 1], [0, 0, 0, 1, 1, 2])
     """
@@ -54,7 +54,7 @@ class Cross:
         self.start: IntArray = np.concatenate([[0], np.cumsum(pieces[occupied])])
         self._seen = np.full(n, -1.0, dtype=np.float32)
 
-    def copy(self) -> "Cross":
+    def copy(self) -> "NormSplit":
         """Give one that remembers on its own."""
         other = copy(self)
         other._seen = self._seen.copy()
@@ -73,7 +73,7 @@ class Cross:
         """Give the norms last seen, and who belongs to which sub-group."""
         return {"seen": self._seen.copy(), "split": codes.copy()}
 
-    def loaded(self, state: State, members: AnyArray, codes: AnyArray) -> tuple["Cross", AnyArray]:
+    def loaded(self, state: State, members: AnyArray, codes: AnyArray) -> tuple["NormSplit", AnyArray]:
         """Give what was saved, after checking that it splits the groups that `members` and `codes` are a split of."""
         seen = restored(state["seen"], self._seen, "seen")
         if (np.signbit(seen) & (seen != -1.0)).any():

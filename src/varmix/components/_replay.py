@@ -52,7 +52,7 @@ def _linked(number: int, width: int) -> AnyArray:
     return rows
 
 
-class Ring:
+class PriorityBuckets:
     """The newest `capacity` of all items that came, numbered as they came, and what was heard of them.
 
     Attributes
@@ -117,7 +117,7 @@ class Ring:
         }
 
     @classmethod
-    def restored(cls, state: State, capacity: int) -> "Ring":
+    def restored(cls, state: State, capacity: int) -> "PriorityBuckets":
         """Build the ring that a state was saved from, in all that later draws depend on."""
         ring = cls(capacity)
         ring._came[0], ring.gone = read_count(state, "total", most=LATEST), read_count(state, "gone")
@@ -197,7 +197,7 @@ class Replay(Family):
         self._settings = _as_settings(settings)
         epsilons, alphas = np.array(self._settings).T
         self._values: FloatArray = (MAGNITUDES[:, None] + epsilons) ** alphas
-        self._rings = [Ring(self._capacity)]  # one, in a list so that views share it when it is exchanged
+        self._rings = [PriorityBuckets(self._capacity)]  # one, in a list so that views share it when it is exchanged
         self.k = len(self._settings)
         self._has_uniform = False
 
@@ -352,14 +352,14 @@ class Replay(Family):
         """
         with loading("a Replay"):
             own = self._own()
-            require(state, set(own) | Ring.FIELDS, "Replay")
+            require(state, set(own) | PriorityBuckets.FIELDS, "Replay")
             for name, value in own.items():
                 if not same(state[name], value):
                     raise CheckpointError(
                         f"The saved Replay does not fit: {name} was {printable(state[name])} and is {value!r} here. "
                         f"Build it as it was when the state was saved."
                     )
-            ring = Ring.restored(state, self._capacity)
+            ring = PriorityBuckets.restored(state, self._capacity)
         self._rings[0] = ring
 
     def _own(self) -> State:

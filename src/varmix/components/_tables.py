@@ -43,7 +43,7 @@ def rows_per_block(columns: int) -> int:
     return max(ENTRIES_PER_BLOCK // max(columns, 1), 1)
 
 
-class Tabulated(Family):
+class TableFamily(Family):
     """A table of float32 ratios (n, k) with cumulative sums to draw from: 14 bytes an entry.
 
     What is drawn is exactly the stored law.  Subclasses make the table; they are final, because `draw_stratified` does
@@ -144,7 +144,7 @@ class Tabulated(Family):
 
 
 @final
-class Dense(Tabulated):
+class Dense(TableFamily):
     """Distributions from a table of probabilities p_j(i), or of ratios q_j(i) = p_j(i) / target(i), shape (n, k).
 
     Arrays and memory maps are read in blocks and kept as float32 ratios with cumulative sums, 14 bytes an entry.  What
@@ -226,7 +226,7 @@ def _complaint(name: str, row: FloatArray, i: int) -> str:
 
 
 @final
-class Distances(Tabulated):
+class Distances(TableFamily):
     """Component j draws in proportion to the distance from centre j.
 
     `p_j = (1 - smoothing) d_j / sum(d_j) + smoothing / n`.

@@ -16,14 +16,14 @@ from varmix._core.validation import AnyArray, FloatArray, as_count, as_number, k
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation
 from varmix.components._tables import rows_per_block
-from varmix.estimators.clustering._descent import Descent, Relay
-from varmix.estimators.clustering._init_centers import Initial
-from varmix.estimators.clustering._samplers import Choice
+from varmix.estimators.clustering._descent import Descent, SwitchAfter
+from varmix.estimators.clustering._init_centers import CenterInit
+from varmix.estimators.clustering._samplers import SamplerSpec
 from varmix.estimators.clustering._seeding import assigned
 from varmix.learners import Learner
 
 
-class Stopping:
+class StoppingRule:
     """Watches a moving average of the inertia of batches, and how far the centres go.
 
     Parameters
@@ -37,7 +37,7 @@ class Stopping:
 
     Examples
     --------
-    >>> stopping = Stopping(alpha=1.0, tolerance=0.0, patience=2)
+    >>> stopping = StoppingRule(alpha=1.0, tolerance=0.0, patience=2)
     >>> [stopping.see([loss]) for loss in (9.0, 5.0, 4.0, 4.5, 4.2)]
     [False, False, False, False, True]
     """
@@ -82,7 +82,7 @@ def mean_variance(X: Any) -> float:  # noqa: ANN401
 EVERY = 10  # points a cluster between two looks
 
 
-class Reassigning:
+class CenterReassignment:
     """Moves centres that have too few points, once so many points were seen, or at once where one has none at all.
 
     Parameters
@@ -112,10 +112,10 @@ class Reassigning:
 
 def run_until(
     descent: Descent,
-    sampler: Sampler | Relay,
+    sampler: Sampler | SwitchAfter,
     steps: int,
-    stopping: Stopping,
-    reassigning: Reassigning,
+    stopping: StoppingRule,
+    reassigning: CenterReassignment,
     verbose: int = 0,
 ) -> None:
     """Take so many steps, fewer where it stops before."""
@@ -132,7 +132,7 @@ def run_until(
             return
 
 
-def checked(model: Any) -> tuple[Initial, Choice]:  # noqa: ANN401
+def checked(model: Any) -> tuple[CenterInit, SamplerSpec]:  # noqa: ANN401
     """Refuse parameters that mean nothing; give how to begin, and what draws the batches."""
     for name in ("n_clusters", "batch_size", "max_iter"):
         as_count(getattr(model, name), name)
@@ -144,8 +144,8 @@ def checked(model: Any) -> tuple[Initial, Choice]:  # noqa: ANN401
             raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(model, name)!r}.")
     if not isinstance(model.n_init, str):
         as_count(model.n_init, "n_init")
-    initial = Initial(model.n_clusters, model.init, model.n_init, model.init_size, model.batch_size, model.verbose)
-    choice = Choice(model.components, model.gamma, model.learner, model.allocate)
+    initial = CenterInit(model.n_clusters, model.init, model.n_init, model.init_size, model.batch_size, model.verbose)
+    choice = SamplerSpec(model.components, model.gamma, model.learner, model.allocate)
     initial.check()
     choice.check()
     return initial, choice
@@ -300,8 +300,8 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             sampler = choice.sampler(X, descent, seeding, costs, rng)
             steps = min(self.max_iter * n // batch, self.max_steps or sys.maxsize)
             tolerance = self.tol * mean_variance(X) if self.tol else 0.0
-            stopping = Stopping(2.0 * batch / (n + 1), tolerance, self.max_no_improvement)
-            reassigning = Reassigning(self.reassignment_ratio, rng, verbose=self.verbose)
+            stopping = StoppingRule(2.0 * batch / (n + 1), tolerance, self.max_no_improvement)
+            reassigning = CenterReassignment(self.reassignment_ratio, rng, verbose=self.verbose)
             run_until(descent, sampler, steps, stopping, reassigning, self.verbose)
             self.n_steps_ = descent.steps
             self.n_iter_ = -(-descent.steps * batch // n)
@@ -326,7 +326,7 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             descent.counts += self._counts
             descent.step(np.arange(X.shape[0]), np.ones(X.shape[0]))
             rng = np.random.default_rng(self._random_state.randint(2**31 - 1, size=4))
-            reassigning = Reassigning(self.reassignment_ratio, rng, self._since, self.verbose)
+            reassigning = CenterReassignment(self.reassignment_ratio, rng, self._since, self.verbose)
             reassigning.look(descent)
             self.n_steps_, self._since = self.n_steps_ + 1, reassigning.since
             self._keep(descent, X, costs)

@@ -35,7 +35,7 @@ class InverseScaling:
 
 
 @dataclass(frozen=True)
-class Continued:
+class ContinuedSchedule:
     """A schedule after `done` steps of it."""
 
     schedule: Schedule
@@ -62,7 +62,7 @@ def rate(name: str, eta: float, power: float, alpha: float, done: float = 0.0) -
         "invscaling": InverseScaling(eta, power),
         "constant": Constant(eta),
     }
-    return Continued(schedules[name], done)
+    return ContinuedSchedule(schedules[name], done)
 
 
 def first_step(X: Any, problem: Linear, batch: int) -> float:  # noqa: ANN401 - an array or a CSR matrix
@@ -112,7 +112,7 @@ def _largest_eigenvalue(X: Any, problem: Linear) -> float:  # noqa: ANN401
 PASSES, STEPS, MOST = 20, 2000, 500
 
 
-class Fitted(NamedTuple):
+class FitResult(NamedTuple):
     """One linear function: what SGD gave, and what is told about how."""
 
     theta: FloatArray
@@ -183,7 +183,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         start: FloatArray | None,
         done: float | None = None,
         eta: float | None = None,
-    ) -> Fitted:
+    ) -> FitResult:
         """Minimise over these points; `done` steps are behind us when this is one epoch of many calls."""
         problem = Linear(X, y, loss=self.losses[self.loss], l2=self.alpha, intercept=self.fit_intercept, costs=costs)
         batch = min(int(self.batch_size), problem.n)
@@ -193,7 +193,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         if name == "auto":
             name = "linear" if done is None else "optimal"
         sampler = sampling.build(self.sampling, self.components, self.resplit, X, problem, seed)
-        watch = sampling.Watch(self.sampling, sampler, epochs, bool(self.fallback), seed, self.verbose)
+        watch = sampling.FallbackMonitor(self.sampling, sampler, epochs, bool(self.fallback), seed, self.verbose)
         result = sgd(
             problem,
             sampler,
@@ -218,7 +218,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
                 stacklevel=4,
             )
         steps = -(-result.epochs * problem.n // batch)
-        return Fitted(
+        return FitResult(
             result.theta,
             result.epochs,
             steps,
@@ -237,7 +237,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         intercept = np.atleast_1d(self.intercept_)[[row]] if self.fit_intercept else np.empty(0)
         return np.concatenate([np.atleast_2d(self.coef_)[row], intercept]).astype(np.float64)
 
-    def _keep(self, fits: list[Fitted], dtype: Any, done: float = 0.0) -> None:  # noqa: ANN401
+    def _keep(self, fits: list[FitResult], dtype: Any, done: float = 0.0) -> None:  # noqa: ANN401
         """Set the attributes; of one function as they are, of several as lists."""
         d = self.n_features_in_
         self.coef_ = np.array([fit.theta[:d] for fit in fits], dtype=dtype)

@@ -80,7 +80,7 @@ def check(sampling: object, components: object, resplit: object) -> None:
         )
 
 
-class Watch:
+class FallbackMonitor:
     """Sees every epoch of a run: keeps the losses, and changes to plain shuffling where the mixture does not pay.
 
     Below a gain of 1.25 plain shuffling is the better choice; of a family with replacement, which has to make up for

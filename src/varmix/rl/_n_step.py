@@ -49,7 +49,7 @@ def push_transitions(
     return found
 
 
-class Ready(NamedTuple):
+class FinishedSteps(NamedTuple):
     """Transitions that are pending no more, by environment and then the oldest first."""
 
     row: IntArray
@@ -62,7 +62,7 @@ class Ready(NamedTuple):
     """discount^steps, of as many steps as there are rewards in the sum."""
 
 
-class Pending:
+class OpenSteps:
     """The pending transitions of every environment: a ring of `n_steps` places each, all in the same arrays.
 
     A step leaves the object valid as it was, and returns another one that shares its columns.  Whoever holds them
@@ -77,7 +77,7 @@ class Pending:
 
     Examples
     --------
-    >>> pending = Pending(3, 0.5, 1, [Leaf("action", (), np.dtype(np.int64))])
+    >>> pending = OpenSteps(3, 0.5, 1, [Leaf("action", (), np.dtype(np.int64))])
     >>> for action in range(4):
     ...     ready, pending = pending.push(np.array([0]), [[action]], np.array([8.0]), np.array([action == 3]))
     ...     print(ready.returns, pending.count)
@@ -97,16 +97,16 @@ class Pending:
         self.count = np.zeros(environments, dtype=np.int64)
         self._powers = discount_powers(discount, n_steps)
 
-    def _with(self, returns: FloatArray, head: IntArray, count: IntArray) -> "Pending":
+    def _with(self, returns: FloatArray, head: IntArray, count: IntArray) -> "OpenSteps":
         """Return another object with the same columns."""
-        other = Pending.__new__(Pending)
+        other = OpenSteps.__new__(OpenSteps)
         other._n, other._leaves, other._columns, other._powers = self._n, self._leaves, self._columns, self._powers
         other._returns, other._head, other.count = returns, head, count
         return other
 
     def push(
         self, environments: IntArray, chosen: Sequence[AnyArray], rewards: FloatArray, ended: BoolArray
-    ) -> tuple[Ready, "Pending"]:
+    ) -> tuple[FinishedSteps, "OpenSteps"]:
         """Return the transitions that a step of these environments completes, and what is pending after it."""
         newest, ready = np.empty(len(environments), np.int64), np.empty((3, len(environments) * self._n), np.int64)
         ring = self._returns.copy(), self._head.copy(), self.count.copy()
@@ -115,7 +115,7 @@ class Pending:
         for column, values in zip(self._columns, chosen, strict=True):
             column[newest] = values  # places that are free here: fewer than n_steps are taken
         done = [column.take(places, 0) for column in self._columns]
-        return Ready(row, done, ring[0].take(places), self._powers.take(steps)), self._with(*ring)
+        return FinishedSteps(row, done, ring[0].take(places), self._powers.take(steps)), self._with(*ring)
 
     def state_dict(self) -> State:
         """Return the ring."""

@@ -16,7 +16,7 @@ from varmix._sampler import Sampler
 from varmix.components._replay import PAPER_SETTINGS, Replay
 from varmix.learners import BarrierNewton, Learner
 from varmix.reweight import Reweight, exact
-from varmix.rl._n_step import Pending
+from varmix.rl._n_step import OpenSteps
 from varmix.rl._transitions import (
     AUTORESET,
     DISABLED,
@@ -42,7 +42,7 @@ LEARNER = BarrierNewton(eps=0.3)
 class Moment(NamedTuple):
     """Where the episodes are between two steps; a step makes another one and never changes it."""
 
-    pending: Pending | None
+    pending: OpenSteps | None
     """The transitions that are pending, with more than one step."""
     ended: BoolArray
     """Which environments ended in the step before, where the next step only resets them; else empty."""
@@ -131,7 +131,7 @@ class ReplayBuffer:
     def _first_moment(self) -> Moment:
         pending = None
         if self._n_steps > 1:
-            pending = Pending(self._n_steps, self._discount, self._environments, self._rows.chosen)
+            pending = OpenSteps(self._n_steps, self._discount, self._environments, self._rows.chosen)
         return Moment(pending, np.zeros(self._environments if self._autoreset == NEXT_STEP else 0, dtype=np.bool_))
 
     def _now(self) -> Moment:

@@ -26,7 +26,7 @@ SMALLEST = float(np.finfo(np.float64).tiny)  # of a density, so that one over it
 ROUNDING = 1e-6
 
 
-class Flight:
+class OpenTicket:
     """One receipt on its way: the ticket of its first row, and the norms that have come back so far.
 
     Once all have come the receipt itself is let go; the items of its rows stay known.
@@ -41,7 +41,7 @@ class Flight:
         return len(self.ids)
 
 
-class InFlight:
+class TicketBook:
     """The newest receipts, found by tickets: one number for every row, consecutive, from a random one on.
 
     A ticket alone says which sampler drew, which receipt and which row, so that it is all that has to travel with a
@@ -51,7 +51,7 @@ class InFlight:
     Examples
     --------
     >>> import varmix
-    >>> flights = InFlight()
+    >>> flights = TicketBook()
     >>> tickets = flights.issue(varmix.uniform(10, rng=0).draw(4))
     >>> [(flight, rows, places)] = flights.find(tickets[2:])
     >>> len(flight), rows, places
@@ -63,7 +63,7 @@ class InFlight:
         self._next = self._base
         self._sampler_id: str | None = None  # of the last receipt
         self._kept, self._most, self._rows = kept, rows, 0
-        self._flights: deque[Flight] = deque()
+        self._flights: deque[OpenTicket] = deque()
 
     def issue(self, draw: Draw) -> IntArray:
         """Take a receipt in and give the tickets of its rows; when there are too many, the oldest is let go."""
@@ -73,12 +73,12 @@ class InFlight:
             self._sampler_id = draw.sampler_id
         m, first = len(draw), self._next
         self._next, self._rows = first + m, self._rows + m  # first, so that an interrupt can leave only a gap
-        self._flights.append(Flight(first, draw.indices, np.full(m, NOT_YET), draw))
+        self._flights.append(OpenTicket(first, draw.indices, np.full(m, NOT_YET), draw))
         while len(self._flights) > self._kept or (self._rows > self._most and len(self._flights) > 1):
             self._rows -= len(self._flights.popleft())
         return np.arange(first, first + m)
 
-    def find(self, tickets: IntArray) -> list[tuple[Flight, IntArray, IntArray]]:
+    def find(self, tickets: IntArray) -> list[tuple[OpenTicket, IntArray, IntArray]]:
         """Give the receipts of these tickets, each with its rows and with their places among the tickets."""
         found, left = [], np.arange(len(tickets))
         while len(left):
@@ -89,7 +89,7 @@ class InFlight:
             left = left[~inside]
         return found
 
-    def _of(self, ticket: int) -> Flight:
+    def _of(self, ticket: int) -> OpenTicket:
         i = bisect_right(self._flights, ticket, key=attrgetter("first")) - 1
         if i >= 0 and ticket - self._flights[i].first < len(self._flights[i]):
             return self._flights[i]
@@ -103,7 +103,7 @@ class InFlight:
             "probabilities mean nothing here. Give every batch back to the buffer that it was sampled from."
         )
 
-    def newest(self, count: int) -> list[Flight]:
+    def newest(self, count: int) -> list[OpenTicket]:
         """Give the newest receipts, used or not."""
         return [self._flights[-1 - i] for i in range(min(count, len(self._flights)))]
 
@@ -148,7 +148,7 @@ class InFlight:
             If the state is damaged or of another sampler.  The receipts are then unchanged.
         """
         with loading("the receipts in flight"):
-            require(state, set(FIELDS), "InFlight")
+            require(state, set(FIELDS), "the tickets")
             base, after, firsts, lengths = self._read_tickets(state)
             serials = _read_serials(state, len(firsts), ledger)
             rows, open_rows = int(lengths.sum()), int(lengths[serials >= 0].sum())
@@ -164,7 +164,7 @@ class InFlight:
                 opened = slice(open_row, open_row + m)
                 law, rates = density[opened].copy(), ratios[opened].copy()
                 draw, open_row = seal(mine, 1.0 / law, rates, law, serial, ledger.sampler_id), open_row + m
-            flights.append(Flight(first, mine, norms[row : row + m].copy(), draw))
+            flights.append(OpenTicket(first, mine, norms[row : row + m].copy(), draw))
             row += m
         self._base, self._next, self._rows, self._sampler_id = base, after, row, ledger.sampler_id
         self._flights = deque(flights)
@@ -243,7 +243,7 @@ class SlotSampler:
     def __init__(self, sampler: Sampler, replay: Replay) -> None:
         self.sampler = sampler
         self.replay = replay
-        self._flights = InFlight()
+        self._flights = TicketBook()
         self._none = sampler.components.state_dict()
 
     def write(self, slots: IntArray) -> None:
@@ -272,7 +272,7 @@ class SlotSampler:
         for flight, rows, places in self._flights.find(tickets):  # looks all up before the first is touched
             self._tell(flight, rows, values[places])
 
-    def _tell(self, flight: Flight, rows: IntArray, norms: FloatArray) -> None:
+    def _tell(self, flight: OpenTicket, rows: IntArray, norms: FloatArray) -> None:
         told = np.full(len(flight), NOT_YET)
         np.maximum.at(told, rows, norms)
         named = told >= 0.0
@@ -339,7 +339,7 @@ class SlotSampler:
             require(state, {"sampler", "receipts"}, "a SlotSampler")
             check_format(state["sampler"], "a Sampler")
             ledger, items = Ledger.loaded(state["sampler"]), read_count(state["sampler"]["components"], "total")
-            flights, largest = InFlight(), 2.0 * self.replay.capacity  # a ratio is at most the number of items
+            flights, largest = TicketBook(), 2.0 * self.replay.capacity  # a ratio is at most the number of items
             flights.load_state_dict(state["receipts"], ledger, self.sampler.components.k, items, largest)
             self.sampler.load_state_dict(state["sampler"])
         self._flights = flights

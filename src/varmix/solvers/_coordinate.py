@@ -18,12 +18,12 @@ from varmix.solvers._problems import Problem, mean_gradient
 from varmix.solvers.schedules import Schedule
 
 
-class Layout:
+class BlockLayout:
     """Which coordinates each atom holds: one, or those with one label.
 
     Examples
     --------
-    >>> layout = Layout(4, ["b", "a", "b", "b"])
+    >>> layout = BlockLayout(4, ["b", "a", "b", "b"])
     >>> layout.start.tolist(), layout.members.tolist()
     ([0, 1, 4], [1, 0, 2, 3])
     """
@@ -161,7 +161,7 @@ def coordinate_descent(
     >>> bool(np.linalg.norm(problem.full_gradient(result.theta)) < 1e-8)
     True
     """
-    theta, layout = starting_point(start, problem), Layout(problem.dim, blocks)
+    theta, layout = starting_point(start, problem), BlockLayout(problem.dim, blocks)
     linear = isinstance(problem, Linear)
     method = (CompiledCoordinates if linear else Coordinates)(problem, theta, layout, batch)
     if isinstance(step, str):
@@ -179,7 +179,7 @@ class Coordinates:
 
     compiled = False
 
-    def __init__(self, problem: Problem, theta: FloatArray, layout: Layout, batch: int) -> None:
+    def __init__(self, problem: Problem, theta: FloatArray, layout: BlockLayout, batch: int) -> None:
         self.problem, self.theta, self.layout, self.batch = problem, theta, layout, batch
         self.atoms, self.what = len(layout), layout.what
         self.inverses = np.empty(0)
@@ -233,7 +233,7 @@ class CompiledCoordinates(Coordinates):
     compiled = True
     problem: Linear
 
-    def __init__(self, problem: Problem, theta: FloatArray, layout: Layout, batch: int) -> None:
+    def __init__(self, problem: Problem, theta: FloatArray, layout: BlockLayout, batch: int) -> None:
         super().__init__(problem, theta, layout, batch)
         self.columns = columns_of(self.problem)
         self.penalties = problem.penalty(np.ones(problem.dim))

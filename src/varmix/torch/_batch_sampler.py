@@ -18,17 +18,17 @@ from varmix._sampler import Sampler
 from varmix.allocate import Allocation
 from varmix.learners import Learner
 from varmix.meter import GainMeter, Interval
-from varmix.torch._epoch import Passes, ReceiptReader, Turn, number
-from varmix.torch._feedback import Rounds
+from varmix.torch._epoch import EpochProgress, OneThreadAtATime, ReceiptReader, number
+from varmix.torch._feedback import FeedbackSync
 from varmix.torch._process_group import LayoutName, agree, layout_of, processes_of, seed_of, together
-from varmix.torch._settings import Settled
+from varmix.torch._settings import FrozenSettings
 from varmix.torch._source import Source, check_dataset, sampler_of_points
 from varmix.torch._tagging import Collate, Slots, Tagged
 from varmix.torch._tensor_draw import TensorDraw
 from varmix.torch._tensors import CPU, as_arrays, as_tensors, is_whole, unwrapped, wrapped
 
 
-class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[misc]
+class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ignore[misc]
     """Gives lists of indices drawn by a mixture, keeps their receipts, and takes feedback by their numbers.
 
     For loaders that somebody else iterates over (Lightning, the Trainer of transformers); in a loop of your own
@@ -123,9 +123,9 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
         self.layout = layout_of(layout, processes, self.sampler.components.space.n)
         with together(processes):
             slots = self.batch_size // self.layout.world
-            self._rounds = Rounds(self.sampler, self.layout, slots, sync_every, self._settle)
-            self._passes = Passes(self.batch_size, *self._plan(steps))
-            self.turn = Turn()
+            self._feedback = FeedbackSync(self.sampler, self.layout, slots, sync_every, self._settle)
+            self._progress = EpochProgress(self.batch_size, *self._plan(steps))
+            self.turn = OneThreadAtATime()
         agree(self.sampler, self.layout, batch_size=self.batch_size, steps=len(self), sync_every=sync_every)
         self._settle_down()
 
@@ -145,16 +145,16 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
         return full, rest
 
     def __len__(self) -> int:
-        return len(self._passes)
+        return len(self._progress)
 
     @property
     def epoch(self) -> int:
         """Number of the present pass, or of the next if none has begun."""
-        return self._passes.epoch
+        return self._progress.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Say which number the next pass has; the order of draws goes on by itself."""
-        self._passes.set_epoch(epoch)
+        self._progress.set_epoch(epoch)
 
     @property
     def meter(self) -> GainMeter:
@@ -179,12 +179,12 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
     @property
     def exchanged(self) -> str:
         """What processes send each other for a round: nothing, sums or rows."""
-        return self._rounds.exchanged
+        return self._feedback.exchanged
 
     def __iter__(self) -> Iterator[list[int]]:
         # A generator, which asks for the passes when it is first used: a state may be loaded before that.
         self._check_reader(sys._getframe().f_back)
-        run = self._passes.run(self._draw, self.sampler.end_epoch)
+        run = self._progress.run(self._draw, self.sampler.end_epoch)
         while True:
             with self.turn:
                 receipt = next(run, None)
@@ -211,7 +211,7 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
     def _slots(self, receipt: Draw) -> list[int]:
         part = self.layout.part(receipt)
         indices: list[int] = part.indices.tolist()
-        if self._passes.followed:  # receipts are taken in order, so nothing needs to travel with the indices
+        if self._progress.followed:  # receipts are taken in order, so nothing needs to travel with the indices
             return indices
         return Slots(indices, number(receipt), self.layout.scale * part.weights)
 
@@ -226,33 +226,33 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
 
     def follow(self) -> None:
         """Wait for `end` to know that a loop is over: who calls `arrived` for every batch knows it."""
-        self._passes.followed = True
+        self._progress.followed = True
 
     @property
     def live(self) -> int:
         """Number of the loop that receipts are kept for: the one that began last."""
-        return self._passes.live
+        return self._progress.live
 
     def check(self, number: int) -> None:
         """Refuse to go on with a loop that is not live any more: its batches would get the receipts of another."""
-        self._passes.check(number)
+        self._progress.check(number)
 
     def end(self) -> None:
         """Say that the loop over the batches is over."""
-        self._passes.end()
+        self._progress.end()
 
     @property
     def given(self) -> int:
         """How many batches the present loop was given."""
-        return self._passes.given
+        return self._progress.given
 
     def lose(self, count: int) -> None:
         """Say that so many batches of the loop have come or never will: the receipts of the latter are dropped."""
-        self._passes.come(count)
+        self._progress.come(count)
 
     def arrived(self, count: int, device: torch.device | str = CPU) -> TensorDraw:
         """Give the receipt of the batch that has just come out of the loader, as number `count` of the loop."""
-        draw = self._passes.come(count)
+        draw = self._progress.come(count)
         if draw is None:
             raise RuntimeError("A batch has come twice, or without a receipt: iterate over the loader itself, once.")
         return TensorDraw(self.layout.part(draw), device, receipt=draw, scale=self.layout.scale)
@@ -275,27 +275,27 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
         gradient
             The mean gradient of the batch, flat, for the meter's noise check: of two consecutive batches now and then.
         """
-        self._rounds.update(partial(self._receipt, draw), norms, gradient)
+        self._feedback.update(partial(self._receipt, draw), norms, gradient)
 
     def _settle(self, receipt: Draw) -> None:
-        self._passes.flight.settle(receipt)
+        self._progress.receipts.discard(receipt)
 
     def _receipt(self, draw: Any) -> tuple[Draw, Draw]:  # noqa: ANN401
         """Give the receipt of a whole draw, and that of this process's part."""
         if isinstance(draw, TensorDraw):
             return draw.receipt, draw.part
         whole = isinstance(draw, (int, np.integer)) or (isinstance(draw, torch.Tensor) and is_whole(draw))
-        if self._passes.followed or not whole:
+        if self._progress.followed or not whole:
             raise TypeError(
-                f"update takes the draw that came with a batch{'' if self._passes.followed else ', or its draw_id,'} "
+                f"update takes the draw that came with a batch{'' if self._progress.followed else ', or its draw_id,'} "
                 f"and then its norms; got {type(draw).__name__} first."
             )
-        receipt = self._passes.flight.find(int(draw))
+        receipt = self._progress.receipts.find(int(draw))
         return receipt, self.layout.part(receipt)
 
     def sync(self) -> None:
         """Exchange the feedback that waits (`sync_every` above one), before a checkpoint, say; on all processes."""
-        self._rounds.sync()
+        self._feedback.sync()
 
     def state_dict(self) -> State:
         """Give all that is needed to go on with the same batches, as tensors and plain values.
@@ -303,14 +303,14 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
         That includes what loaders have asked for ahead.  The state is the same on all processes that share draws, apart
         from their names: one may save it and all load it.
         """
-        if self._rounds.waiting:
+        if self._feedback.waiting:
             raise RuntimeError(
-                f"{self._rounds.waiting} rounds of feedback are still to be exchanged: call sync() on all processes "
+                f"{self._feedback.waiting} rounds of feedback are still to be exchanged: call sync() on all processes "
                 f"first."
             )
         state = {
             "sampler": self.sampler.state_dict(),
-            "passes": self._passes.state_dict(),
+            "passes": self._progress.state_dict(),
         }
         return wrapped("loader", as_tensors(state))
 
@@ -327,11 +327,11 @@ class MixtureBatchSampler(Settled, TorchSampler[list[int]]):  # type: ignore[mis
             require_format(state, {"sampler", "passes"}, "a loader")
             reader = ReceiptReader(self.sampler.components, Ledger.loaded(state["sampler"]))
             slots = self.layout.drawn(self.batch_size)
-            passes = self._passes.loaded(state["passes"], reader, slots, self.layout.sharing)
+            passes = self._progress.loaded(state["passes"], reader, slots, self.layout.sharing)
             self.sampler.load_state_dict(state["sampler"])  # all or nothing
-        self._passes.give_up()
-        self._rounds.forget()
-        self._passes = passes
+        self._progress.give_up()
+        self._feedback.forget()
+        self._progress = passes
 
     def __repr__(self) -> str:
         return f"MixtureBatchSampler({self.sampler.components!r}, batch_size={self.batch_size}, {self.layout.name})"

@@ -14,15 +14,18 @@ from varmix._core.validation import FloatArray, IntArray, State, as_count
 from varmix.components import Components, Groups
 from varmix.components._base import Disjoint
 
-FIELDS = {"indices", "weights", "density", "rows", "serial", "sampler_id"}
-LEAST, MOST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)  # what weights of single precision hold
-ROUNDING = 1e-6
-WAITING = 4096  # receipts that are kept for late feedback by number
-SERIALS = 31  # bits of a number that are the draw's, behind those of its sampler
-LAST = (1 << SERIALS) - 1
+RECEIPT_FIELDS = {"indices", "weights", "density", "rows", "serial", "sampler_id"}
+MIN_WEIGHT, MAX_WEIGHT = (
+    float(np.finfo(np.float32).tiny),
+    float(np.finfo(np.float32).max),
+)  # what weights of single precision hold
+MAX_ROUNDING_ERROR = 1e-6
+MAX_WAITING_RECEIPTS = 4096  # receipts that are kept for late feedback by number
+SERIAL_BITS = 31  # bits of a number that are the draw's, behind those of its sampler
+MAX_SERIAL = (1 << SERIAL_BITS) - 1
 
 
-class Flight:
+class ReceiptQueue:
     """Receipts in the order in which they were drawn: first those ahead of the user, then those that wait for feedback.
 
     Workers fetch batches before the user asks for them, and batches come in the order of the draws.
@@ -37,27 +40,27 @@ class Flight:
         """What was drawn and has not come to the user, the oldest first."""
         return tuple(self._ahead)
 
-    def leave(self, draw: Draw) -> None:
-        """A draw is on its way; where nobody says what has arrived, what is long gone has."""
+    def push(self, draw: Draw) -> None:
+        """Add a draw; where nobody says what has arrived, the oldest of very many counts as arrived."""
         self._ahead.append(draw)
-        if len(self._ahead) > WAITING:
+        if len(self._ahead) > MAX_WAITING_RECEIPTS:
             self._wait(self._ahead.popleft())
 
-    def arrive(self) -> Draw:
-        """Give the receipt of the batch that has come to the user."""
+    def pop(self) -> Draw:
+        """Return the receipt of the batch that has come to the user."""
         return self._ahead.popleft()
 
     def find(self, draw_id: int) -> Draw:
         """Give the receipt with this number: it and all before it have come to the user."""
         found = self._waiting.get(draw_id)
         if found is None:
-            near = (draw for draw in self._ahead if not (draw.serial ^ draw_id) & LAST)
+            near = (draw for draw in self._ahead if not (draw.serial ^ draw_id) & MAX_SERIAL)
             found = next((draw for draw in near if number(draw) == draw_id), None)
         if found is None:
             raise ValueError(
-                f"draw_id {draw_id} is not in flight: its feedback was given already, it is more than {WAITING:,} "
-                f"batches old, it is of another sampler, or of a run before a state was loaded. Call update once for "
-                f"every batch, with the draw_id in it."
+                f"draw_id {draw_id} is not in flight: its feedback was given already, it is more than "
+                f"{MAX_WAITING_RECEIPTS:,} batches old, it is of another sampler, or of a run before a state was "
+                f"loaded. Call update once for every batch, with the draw_id in it."
             )
         while self._ahead and self._ahead[0].serial <= found.serial:
             self._wait(self._ahead.popleft())
@@ -65,10 +68,10 @@ class Flight:
 
     def _wait(self, draw: Draw) -> None:
         self._waiting[number(draw)] = draw
-        if len(self._waiting) > WAITING:
+        if len(self._waiting) > MAX_WAITING_RECEIPTS:
             del self._waiting[next(iter(self._waiting))]
 
-    def settle(self, draw: Draw) -> None:
+    def discard(self, draw: Draw) -> None:
         """Forget a receipt: its feedback was taken."""
         if self._waiting:
             self._waiting.pop(number(draw), None)
@@ -77,7 +80,7 @@ class Flight:
         """Forget what is ahead: nobody will get it any more."""
         self._ahead.clear()
 
-    def land(self) -> None:
+    def keep_for_feedback(self) -> None:
         """Let all that is ahead wait for feedback: it may have come to the user, who has not said so yet."""
         while self._ahead:
             self._wait(self._ahead.popleft())
@@ -87,22 +90,24 @@ class Flight:
         return {str(place): _saved(draw) for place, draw in enumerate(self._ahead)}
 
     @classmethod
-    def loaded(cls, state: object, reader: "ReceiptReader", sizes: list[tuple[int, int]], world: int = 1) -> "Flight":
-        """Return the flight that was saved, after checking it; `sizes` bounds the slots of every receipt.
+    def loaded(
+        cls, state: object, reader: "ReceiptReader", sizes: list[tuple[int, int]], world: int = 1
+    ) -> "ReceiptQueue":
+        """Return the queue that was saved, after checking it; `sizes` bounds the slots of every receipt.
 
         A batch is cut to what `world` processes can share out evenly, as a last one is when it is drawn.
         """
         require(state, {str(place) for place in range(len(sizes))}, "the receipts in flight")
         assert isinstance(state, Mapping)
-        flight, serial = cls(), -1
+        queue, serial = cls(), -1
         for place, (least, most) in enumerate(sizes):
             draw = reader.read(state[str(place)], least, most)
             if draw.serial <= serial:
                 raise CheckpointError(f"Saved receipts must be in the order of the draws; {draw.serial} is not.")
             serial, rest = draw.serial, len(draw) % world
             if rest < len(draw):
-                flight._ahead.append(draw.select(slice(len(draw) - rest)) if rest else draw)
-        return flight
+                queue._ahead.append(draw.select(slice(len(draw) - rest)) if rest else draw)
+        return queue
 
 
 class ReceiptReader:
@@ -125,7 +130,7 @@ class ReceiptReader:
 
     def read(self, saved: object, least: int, most: int) -> Draw:
         """Return the receipt of `least` to `most` slots, or raise `CheckpointError`."""
-        require(saved, FIELDS, "a receipt")
+        require(saved, RECEIPT_FIELDS, "a receipt")
         assert isinstance(saved, Mapping)
         serial, sampler_id = read_count(saved, "serial"), check_id(saved["sampler_id"])
         try:
@@ -138,7 +143,9 @@ class ReceiptReader:
             )
         indices = self._points(saved)
         m = len(indices)
-        weights, density = (read_array(saved, name, np.float64, (m,), LEAST, MOST) for name in ("weights", "density"))
+        weights, density = (
+            read_array(saved, name, np.float64, (m,), MIN_WEIGHT, MAX_WEIGHT) for name in ("weights", "density")
+        )
         rows, groups = self._ratios(saved, indices, density)
         return seal(indices, weights, rows, density, serial, sampler_id, groups)
 
@@ -161,7 +168,7 @@ class ReceiptReader:
             _check_density(density, np.zeros(m), 1.0 / disjoint.masses[groups])
             return disjoint.rows, groups
         ratios = read_array(saved, "rows", np.float64, (m, self._components.k), least=0)
-        if (ratios > (1.0 + ROUNDING) / self._target(indices)[:, None]).any():
+        if (ratios > (1.0 + MAX_ROUNDING_ERROR) / self._target(indices)[:, None]).any():
             raise CheckpointError("Saved rows hold a ratio that is larger than that of a law which draws nothing else.")
         _check_density(density, ratios.min(axis=1), ratios.max(axis=1))
         return ratios, None
@@ -175,7 +182,7 @@ class ReceiptReader:
 
 def _check_density(density: FloatArray, least: FloatArray, most: FloatArray) -> None:
     """Refuse densities that no mixture of components with such ratios has."""
-    if not ((density >= (1.0 - ROUNDING) * least) & (density <= (1.0 + ROUNDING) * most)).all():
+    if not ((density >= (1.0 - MAX_ROUNDING_ERROR) * least) & (density <= (1.0 + MAX_ROUNDING_ERROR) * most)).all():
         raise CheckpointError("Saved density must lie between the least and the largest ratio of its point.")
 
 
@@ -188,7 +195,7 @@ def _check_members(family: Groups, indices: IntArray, groups: IntArray) -> None:
 
 def number(draw: Draw) -> int:
     """Give the number that a batch carries for its receipt; samplers do not take those of others for their own."""
-    return crc32(draw.sampler_id.encode()) << SERIALS | (draw.serial & LAST)
+    return crc32(draw.sampler_id.encode()) << SERIAL_BITS | (draw.serial & MAX_SERIAL)
 
 
 def _saved(draw: Draw) -> State:
@@ -198,12 +205,12 @@ def _saved(draw: Draw) -> State:
     return {**arrays, "rows": rows.copy(), "serial": draw.serial, "sampler_id": draw.sampler_id}
 
 
-class Turn:
+class OneThreadAtATime:
     """Lets one thread at a time in, as often as it likes; another one gets an error instead of waiting.
 
     Examples
     --------
-    >>> turn = Turn()
+    >>> turn = OneThreadAtATime()
     >>> with turn, turn:
     ...     pass
     """
@@ -223,11 +230,11 @@ class Turn:
     def __exit__(self, *error: object) -> None:
         self._lock.release()
 
-    def __reduce__(self) -> tuple[type["Turn"], tuple[()]]:
-        return Turn, ()  # a lock stays in its process
+    def __reduce__(self) -> tuple[type["OneThreadAtATime"], tuple[()]]:
+        return OneThreadAtATime, ()  # a lock stays in its process
 
 
-class Passes:
+class EpochProgress:
     """The number of the present pass, the place in it, and the receipts that are ahead of the user.
 
     Loading in the middle of a pass goes on with it: first come the receipts that were ahead, then new draws.
@@ -244,7 +251,7 @@ class Passes:
 
     def __init__(self, size: int, full: int, last: int) -> None:
         self._size, self._full, self._last = size, full, last
-        self.flight = Flight()
+        self.receipts = ReceiptQueue()
         #: Whether somebody calls `end` when the loop is over; else it is over when nothing is ahead any more.
         self.followed = False
         self._epoch = self._next = self._position = self._live = 0
@@ -269,7 +276,7 @@ class Passes:
     def run(self, draw: Callable[[int], Draw], end_epoch: Callable[[], None]) -> Iterator[Draw]:
         """Give the receipts of the next pass, or of the rest of the one that was loaded."""
         # Here, and not when the iterator is made: loaders with workers make two of them, and use one.
-        number, again = self._begin(end_epoch), deque(self.flight.ahead)
+        number, again = self._begin(end_epoch), deque(self.receipts.ahead)
         while again or self._position < len(self):
             self.check(number)
             if again:
@@ -277,7 +284,7 @@ class Passes:
             else:
                 receipt = draw(self._size if self._position < self._full else self._last)
                 self._position += 1
-                self.flight.leave(receipt)
+                self.receipts.push(receipt)
             self.given += 1
             yield receipt
         self._over = not self.followed
@@ -288,9 +295,9 @@ class Passes:
             if self._begun:
                 end_epoch()
             if self.followed:
-                self.flight.clear()
+                self.receipts.clear()
             else:
-                self.flight.land()
+                self.receipts.keep_for_feedback()
             self._position, self._epoch = 0, self._next
         self._begun, self._over, self._resumed = True, False, False
         self._next = self._epoch + 1
@@ -302,7 +309,7 @@ class Passes:
         """So many batches of this loop have come, or are lost: give the receipt of the last, if it is new."""
         receipt = None
         while self._come < count:
-            receipt = self.flight.arrive()
+            receipt = self.receipts.pop()
             self._come += 1
         return receipt
 
@@ -325,13 +332,13 @@ class Passes:
 
     def state_dict(self) -> State:
         """Give the place, and what is ahead."""
-        ahead = self.flight.state_dict()
+        ahead = self.receipts.state_dict()
         drawn = not self.followed and self._position == len(self)  # nobody will say when the loop is over
         going = self._begun and not ((self._over or drawn) and not ahead)
         numbers = {"epoch": self._epoch, "next": self._next, "position": self._position}
         return {**numbers, "size": self._size, "full": self._full, "begun": self._begun, "going": going, "ahead": ahead}
 
-    def loaded(self, state: object, reader: ReceiptReader, slots: int, world: int = 1) -> "Passes":
+    def loaded(self, state: object, reader: ReceiptReader, slots: int, world: int = 1) -> "EpochProgress":
         """Return the passes that were saved, after checking that they are these; loops over these ones are over.
 
         A full batch has `slots` of them in this process, before `world` processes share them out.
@@ -345,7 +352,7 @@ class Passes:
                     f"The saved loader had {words} {state[name]}, this one has {value}. Build it as it was when it was "
                     f"saved."
                 )
-        other = Passes(self._size, self._full, self._last)
+        other = EpochProgress(self._size, self._full, self._last)
         other._epoch, other._next = read_count(state, "epoch"), read_count(state, "next")
         other._position = read_count(state, "position", most=self._full + 1)
         other._begun, other._resumed = read_flag(state, "begun"), read_flag(state, "going")
@@ -355,7 +362,7 @@ class Passes:
             raise CheckpointError("The saved loader is inside a pass that has not begun: the state is damaged.")
         places = range(other._position - ahead, other._position)
         sizes = [(slots if place < self._full else 1, slots) for place in places]
-        other.flight = Flight.loaded(state["ahead"], reader, sizes, world)
+        other.receipts = ReceiptQueue.loaded(state["ahead"], reader, sizes, world)
         other._live = self._live + 1  # loops over these ones are told apart from its own
         return other
 
@@ -366,7 +373,7 @@ class Passes:
 
 def _count_ahead(state: object, drawn: int) -> int:
     """Return how many receipts are ahead: no more than were drawn in this pass, or than are ever kept."""
-    most = min(drawn, WAITING)
+    most = min(drawn, MAX_WAITING_RECEIPTS)
     if not isinstance(state, Mapping) or len(state) > most:
         raise CheckpointError(
             f"Saved ahead must be a dictionary of at most {most} receipts, as many as the pass has drawn; got "

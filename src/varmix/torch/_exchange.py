@@ -15,7 +15,7 @@ from varmix._core.evidence import Evidence
 from varmix._core.validation import FloatArray
 from varmix._sampler import Sampler
 from varmix.meter import Moments
-from varmix.torch._process_group import Layout, Processes
+from varmix.torch._process_group import ProcessGroup, ProcessLayout
 
 
 class Round(NamedTuple):
@@ -38,7 +38,7 @@ class Exchange(Protocol):
         """Give these numbers."""
         ...
 
-    def spread(self, processes: Processes, packed: FloatArray) -> FloatArray:
+    def spread(self, processes: ProcessGroup, packed: FloatArray) -> FloatArray:
         """Give the numbers (p,) of all processes, (members, p), in one collective."""
         ...
 
@@ -51,7 +51,7 @@ class Exchange(Protocol):
 class Sums:
     """The mean over processes of value, gradient and moments; there is one member, their mean."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ProcessLayout) -> None:
         self._layout, self._own = layout, layout.name == "sharded"
         self._parts = layout.world if self._own else 1  # receipts to a batch
 
@@ -75,7 +75,7 @@ class Sums:
         row[self._layout.processes.rank] = self._layout.scale * seen.largest
         return row
 
-    def spread(self, processes: Processes, packed: FloatArray) -> FloatArray:
+    def spread(self, processes: ProcessGroup, packed: FloatArray) -> FloatArray:
         """Add up; all processes have as many slots, so the mean over slots is the mean over processes."""
         return processes.add_up(packed)[None] / processes.world
 
@@ -103,7 +103,7 @@ class SharedRows:
         """Give the norms of this process's slots."""
         return round_.norms
 
-    def spread(self, processes: Processes, packed: FloatArray) -> FloatArray:
+    def spread(self, processes: ProcessGroup, packed: FloatArray) -> FloatArray:
         """Gather."""
         return processes.gather(packed)
 
@@ -118,7 +118,7 @@ class SharedRows:
 class OwnRows:
     """Coefficients, densities and ratios of all slots, where every process has points of its own."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ProcessLayout) -> None:
         self._scale, self._scales = layout.scale, np.array(layout.scales)
 
     def width(self, m: int, k: int) -> int:
@@ -130,7 +130,7 @@ class OwnRows:
         evidence = Evidence.from_draw(round_.part, self._scale * round_.norms)
         return np.column_stack([evidence.coefficients, evidence.density, evidence.ratios]).ravel()
 
-    def spread(self, processes: Processes, packed: FloatArray) -> FloatArray:
+    def spread(self, processes: ProcessGroup, packed: FloatArray) -> FloatArray:
         """Gather."""
         return processes.gather(packed)
 
@@ -150,7 +150,7 @@ def stamp(draw: Draw) -> float:
     return float(crc32(draw.density, crc32(draw.indices)))  # type: ignore[arg-type]
 
 
-def exchange_of(sampler: Sampler, layout: Layout) -> Exchange:
+def exchange_of(sampler: Sampler, layout: ProcessLayout) -> Exchange:
     """Give what a learner and a family need: one that does not say may need rows."""
     learner_needs = getattr(sampler.learner, "needs_rows", True)
     if layout.name == "sharded":  # components are the process's own, and see its own norms

@@ -11,13 +11,13 @@ from varmix._core.evidence import Evidence
 from varmix._core.validation import FloatArray, as_count
 from varmix._sampler import Sampler
 from varmix.torch._exchange import Round, Sums, exchange_of, stamp
-from varmix.torch._process_group import Layout
+from varmix.torch._process_group import ProcessLayout
 from varmix.torch._tensors import as_doubles
 
 REFUSED, STAMP, HEAD = 0, 1, 2  # what stands before the numbers of a round: who refused it, and which draw it is of
 
 
-class Rounds:
+class FeedbackSync:
     """Takes feedback, and lets all processes learn from it every `sync_every` rounds, together or not at all.
 
     Alone, feedback is learned from at once.  With others, what each process has seen is exchanged in one collective,
@@ -43,7 +43,7 @@ class Rounds:
     def __init__(
         self,
         sampler: Sampler,
-        layout: Layout,
+        layout: ProcessLayout,
         slots: int,
         sync_every: int = 1,
         learned: Callable[[Draw], None] = lambda receipt: None,

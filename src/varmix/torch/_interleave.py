@@ -14,16 +14,16 @@ from varmix.allocate import Allocation, round_robin
 from varmix.components import Sources
 from varmix.learners import BarrierNewton, Cautious, Learner
 from varmix.meter import GainMeter, Interval
-from varmix.torch._epoch import Turn
-from varmix.torch._settings import Settled
-from varmix.torch._stream_source import Feed, Item
+from varmix.torch._epoch import OneThreadAtATime
+from varmix.torch._settings import FrozenSettings
+from varmix.torch._stream_source import Item, StreamReader
 from varmix.torch._tensor_draw import TensorDraw
 from varmix.torch._tensors import as_arrays, as_doubles, as_tensors, device_of, unwrapped, wrapped
 
 OnExhausted = Literal["stop", "restart", "drop"]
 
 
-class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
+class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
     """Batches of several streams, whose proportions adapt to feedback; an iterator of `(batch, draw)`.
 
     The weights of a batch, `draw.weights`, are target over present share: the objective is always that of the target's
@@ -100,12 +100,14 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
         self._batch_size = as_count(batch_size, "batch_size")
         self._on_exhausted = on_exhausted
         self._sources = Sources(sources, target)
-        self._feeds = [Feed(name, source, restart=on_exhausted == "restart") for name, source in sources.items()]
+        self._feeds = [
+            StreamReader(name, source, restart=on_exhausted == "restart") for name, source in sources.items()
+        ]
         if learner is None:
             learner, gamma = Cautious(BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)), None
         self._sampler = Sampler(self._sources, gamma=gamma, learner=learner, allocate=allocate, rng=rng)
         self._collate = default_collate if collate_fn is None else collate_fn
-        self._turn = Turn()
+        self._turn = OneThreadAtATime()
         self._settle_down()
 
     @property
@@ -157,7 +159,7 @@ class Interleave(Settled, Iterator[tuple[Any, TensorDraw]]):
 
     def _fetch(self, sources: IntArray) -> tuple[Any] | None:
         """Give the batch of these sources, in a tuple, or None where one of them has ended; then nothing is taken."""
-        items: list[tuple[Feed, Item]] = []
+        items: list[tuple[StreamReader, Item]] = []
         try:
             for j in sources.tolist():
                 item = self._feeds[j].take()
@@ -273,6 +275,6 @@ def _check(sources: object, target: object, on_exhausted: object) -> None:
         raise ValueError(f"on_exhausted must be one of {allowed}, got {on_exhausted!r}.")
 
 
-def _put_back(items: list[tuple[Feed, Item]]) -> None:
+def _put_back(items: list[tuple[StreamReader, Item]]) -> None:
     for feed, item in reversed(items):
         feed.give_back(item)

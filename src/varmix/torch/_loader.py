@@ -14,13 +14,13 @@ from varmix.learners import Learner
 from varmix.meter import GainMeter, Interval
 from varmix.torch._batch_sampler import MixtureBatchSampler
 from varmix.torch._process_group import LayoutName, processes_of, together
-from varmix.torch._settings import Settled
+from varmix.torch._settings import FrozenSettings
 from varmix.torch._source import Source, check_dataset
 from varmix.torch._tensor_draw import TensorDraw
 from varmix.torch._tensors import CPU, device_of
 
 
-class Loop(Iterator[tuple[Any, TensorDraw]]):
+class _LoaderIterator(Iterator[tuple[Any, TensorDraw]]):
     """Pairs the batches of a loader with the receipts of its batch sampler, in their order.
 
     A batch that cannot be fetched raises the dataset's error, and is lost with its receipt; the next call goes on with
@@ -57,14 +57,14 @@ class Loop(Iterator[tuple[Any, TensorDraw]]):
         return int(self._fetched._rcvd_idx) if self._ahead else self._batches.given
 
 
-class Rows(TensorDataset):  # type: ignore[misc]
+class TensorRows(TensorDataset):  # type: ignore[misc]
     """A `TensorDataset` whose batches are rows of its tensors: what item by item and `default_collate` come to.
 
     PyTorch's own way takes a slice of every tensor for every item and stacks them, ten times the work.
 
     Examples
     --------
-    >>> Rows(TensorDataset(torch.arange(10), torch.zeros(10, 2))).__getitems__([3, 5])
+    >>> TensorRows(TensorDataset(torch.arange(10), torch.zeros(10, 2))).__getitems__([3, 5])
     [tensor([3, 5]), tensor([[0., 0.],
             [0., 0.]])]
     """
@@ -93,11 +93,11 @@ def quickest(
 ) -> tuple[Dataset[Any], Callable[[list[Any]], Any] | None]:
     """Give the dataset and the collate function with which batches, the same ones, come the quickest."""
     if type(dataset) is TensorDataset and collate_fn is None:
-        return Rows(dataset), as_it_is
+        return TensorRows(dataset), as_it_is
     return dataset, collate_fn
 
 
-class AdaptiveLoader(Settled, also=DataLoader):
+class AdaptiveLoader(FrozenSettings, also=DataLoader):
     """Loads batches that a mixture draws, each with its receipt, and adapts the mixture to feedback.
 
         for (x, y), draw in loader:
@@ -278,7 +278,7 @@ class AdaptiveLoader(Settled, also=DataLoader):
 
     def __iter__(self) -> Iterator[tuple[Any, TensorDraw]]:
         check_dataset(self.dataset, self.sampler.components.space.n)
-        return Loop(self.loader, self.batches)
+        return _LoaderIterator(self.loader, self.batches)
 
     def update(self, draw: TensorDraw, norms: Any, *, gradient: Any = None) -> None:  # noqa: ANN401
         """Learn from the norms of a batch: see `MixtureBatchSampler.update`."""

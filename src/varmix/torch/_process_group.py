@@ -17,7 +17,7 @@ from varmix._sampler import Sampler
 from varmix.components import Groups
 
 
-class Processes:
+class ProcessGroup:
     """The members of a process group.
 
     Every method is a collective: all members must call it, in the same order.  If one of them dies, the others get the
@@ -71,7 +71,7 @@ class Processes:
 
 
 @contextmanager
-def together(processes: Processes | None) -> Iterator[None]:
+def together(processes: ProcessGroup | None) -> Iterator[None]:
     """Let all processes pass, or none: what one of them raises inside, the others hear of at the end.
 
     Nothing inside may wait for other processes.  Without it, those that have nothing to refuse would wait in vain for
@@ -126,7 +126,7 @@ NAMES = ("auto", "alone", "replicated", "sharded")
 
 
 @dataclass(frozen=True)
-class Layout:
+class ProcessLayout:
     """How a batch is spread over processes, whose gradients are averaged (as DistributedDataParallel does it).
 
     * alone: there is one process, or each is for itself;
@@ -150,7 +150,7 @@ class Layout:
 
     name: Literal["alone", "replicated", "sharded"]
     points: int
-    processes: Processes | None = None
+    processes: ProcessGroup | None = None
     scales: tuple[float, ...] = (1.0,)
 
     @property
@@ -179,11 +179,11 @@ class Layout:
         return draw.select(slice(self.processes.rank, None, self.processes.world))
 
 
-def processes_of(name: LayoutName, group: Any = None) -> Processes | None:  # noqa: ANN401
+def processes_of(name: LayoutName, group: Any = None) -> ProcessGroup | None:  # noqa: ANN401
     """Give the processes that share a mixture; None if this one is alone."""
     ready = dist.is_available() and dist.is_initialized()
     if name not in NAMES:
-        with together(Processes(group) if ready else None):
+        with together(ProcessGroup(group) if ready else None):
             raise ValueError(f"layout must be one of {', '.join(map(repr, NAMES))}, got {name!r}.")
     if name == "alone" or (name == "auto" and not ready):
         return None
@@ -192,22 +192,22 @@ def processes_of(name: LayoutName, group: Any = None) -> Processes | None:  # no
             f"layout={name!r} needs a process group. Call torch.distributed.init_process_group first, or start the "
             f"script by torchrun and call it there."
         )
-    processes = Processes(group)
+    processes = ProcessGroup(group)
     return None if processes.world == 1 else processes
 
 
-def layout_of(name: LayoutName, processes: Processes | None, n: int) -> Layout:
+def layout_of(name: LayoutName, processes: ProcessGroup | None, n: int) -> ProcessLayout:
     """Give the layout of this process's n points."""
     if processes is None:
-        return Layout("alone", n)
+        return ProcessLayout("alone", n)
     if name != "sharded":
-        return Layout("replicated", n, processes, (1.0,) * processes.world)
+        return ProcessLayout("replicated", n, processes, (1.0,) * processes.world)
     sizes = processes.gather(np.array([float(n)]))[:, 0]
     scales = tuple((processes.world * sizes / sizes.sum()).tolist())
-    return Layout("sharded", int(sizes.sum()), processes, scales)
+    return ProcessLayout("sharded", int(sizes.sum()), processes, scales)
 
 
-def agree(sampler: Sampler, layout: Layout, **settings: object) -> None:
+def agree(sampler: Sampler, layout: ProcessLayout, **settings: object) -> None:
     """Refuse, on all processes, samplers or settings that differ between them."""
     if layout.processes is None:
         return

@@ -5,7 +5,7 @@ from inspect import signature
 from typing import Any, ClassVar
 
 
-class Settled:
+class FrozenSettings:
     """Refuses to set an attribute that nothing would look at any more, as PyTorch's `DataLoader` does.
 
     Those are the arguments of the constructor, and of another one that it hands them on to, and every public attribute

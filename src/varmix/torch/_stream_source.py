@@ -17,7 +17,7 @@ class Place(NamedTuple):
     inside: int
 
 
-class SavedFeed(NamedTuple):
+class SavedReader(NamedTuple):
     """What is known of a feed that was saved: its place, where to read on from, the source's own state, if it ended."""
 
     place: Place
@@ -36,7 +36,7 @@ class Item(NamedTuple):
 START = Place(0, 0, 0)
 
 
-class Feed:
+class StreamReader:
     """The items of a source, one after the other; `restart` begins anew at its end, for ever.
 
     A source that has `state_dict` and `load_state_dict` is asked for its state when the feed is, unless items were
@@ -58,7 +58,7 @@ class Feed:
 
     Examples
     --------
-    >>> feed = Feed("letters", "abc")
+    >>> feed = StreamReader("letters", "abc")
     >>> item = feed.take()
     >>> item.sample, feed.place.taken
     ('a', 1)
@@ -149,11 +149,11 @@ class Feed:
         ended = self.ended and not self._back
         return {"place": list(self.place), "mark": list(mark), "own": deepcopy(own), "ended": ended}
 
-    def check(self, state: object) -> SavedFeed:
+    def check(self, state: object) -> SavedReader:
         """Return a saved state after checking all of it that can be checked before the source is touched."""
         require(state, {"place", "mark", "own", "ended"}, f"source {self.name!r}")
         assert isinstance(state, Mapping)
-        saved = SavedFeed(
+        saved = SavedReader(
             as_place(state["place"], "place"), as_place(state["mark"], "mark"), state["own"], read_flag(state, "ended")
         )
         if saved.ended if self._restart else saved.place.restarts:
@@ -163,7 +163,7 @@ class Feed:
             self._check_mark(saved)
         return saved
 
-    def _check_mark(self, saved: SavedFeed) -> None:
+    def _check_mark(self, saved: SavedReader) -> None:
         """Refuse a state from whose mark its place cannot be reached, or that the source cannot be brought to."""
         place, mark = saved.place, saved.mark
         if saved.own is None:
@@ -179,10 +179,10 @@ class Feed:
                 f"other."
             )
 
-    def loaded(self, state: object) -> "Feed":
+    def loaded(self, state: object) -> "StreamReader":
         """Return a feed of the same source that goes on where the state was saved."""
         place, mark, own, ended = self.check(state)
-        feed = Feed(self.name, self._source, restart=self._restart)
+        feed = StreamReader(self.name, self._source, restart=self._restart)
         if ended:
             feed._next, feed.ended = place, True
             return feed

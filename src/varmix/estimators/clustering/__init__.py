@@ -6,8 +6,8 @@ descent.run(by_seeding(seeding, rng=0), steps=500)
 inertia(X, descent.centers)
 """
 
-from varmix.estimators.clustering._descent import Descent, Relay
+from varmix.estimators.clustering._descent import Descent, SwitchAfter
 from varmix.estimators.clustering._samplers import by_seeding, cells
 from varmix.estimators.clustering._seeding import Seeding, inertia, labels, plus_plus, seeded
 
-__all__ = ["Descent", "Relay", "Seeding", "by_seeding", "cells", "inertia", "labels", "plus_plus", "seeded"]
+__all__ = ["Descent", "Seeding", "SwitchAfter", "by_seeding", "cells", "inertia", "labels", "plus_plus", "seeded"]

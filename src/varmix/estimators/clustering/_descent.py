@@ -16,7 +16,7 @@ from varmix.solvers._linear import Csr, unchecked_rows
 from varmix.solvers._loop import check_space
 
 
-class Relay:
+class SwitchAfter:
     """A sampler for the first steps, and another from then on, which is made when its time has come.
 
     Setting a sampler up is a look at all points, and a short run has not the time for that.
@@ -33,7 +33,7 @@ class Relay:
     Examples
     --------
     >>> import varmix
-    >>> relay = Relay(varmix.uniform(10, rng=0), lambda: varmix.uniform(10, replacement=False, rng=0), after=3)
+    >>> relay = SwitchAfter(varmix.uniform(10, rng=0), lambda: varmix.uniform(10, replacement=False, rng=0), after=3)
     >>> relay.at(2) is relay.first, relay.at(3) is relay.first, relay.at(9) is relay.at(3)
     (True, False, True)
     """
@@ -141,17 +141,17 @@ class Descent:
         """Give the nearest centre of every point, and its distance, as they were when it last came: in a pass, all."""
         return Seeding(self.centers, self._nearest, self._distances)
 
-    def run(self, sampler: Sampler | Relay, steps: int) -> None:
+    def run(self, sampler: Sampler | SwitchAfter, steps: int) -> None:
         """Take so many steps with the batches that a sampler over `Points(n)` draws."""
         end = self.steps + as_count(steps, "steps", least=0)
-        check_space(sampler.first if isinstance(sampler, Relay) else sampler, self._n, "points")
+        check_space(sampler.first if isinstance(sampler, SwitchAfter) else sampler, self._n, "points")
         while self.steps < end:
             self.round(sampler, end - self.steps)
 
-    def round(self, sampler: Sampler | Relay, most: int) -> None:
+    def round(self, sampler: Sampler | SwitchAfter, most: int) -> None:
         """Take the steps of one receipt, `most` of them at most, and give its feedback."""
         count = max(min(max(self.steps // PART, FIRST), MOST // self.batch, most), 1)
-        if isinstance(sampler, Relay):
+        if isinstance(sampler, SwitchAfter):
             sampler = sampler.at(self.steps)
         draw = sampler.draw(self.batch, count)
         norms = self.step(draw.indices, draw.weights, count)

@@ -17,7 +17,7 @@ SEVERAL = 3  # inits of which the best is taken, where one is little work or lit
 
 
 @dataclass(frozen=True)
-class Initial:
+class CenterInit:
     """From points to centres, as the parameters of the same names in `MiniBatchKMeans` say.
 
     `size` is None for its rule: three batches, or three points a cluster where that would be fewer than clusters.

@@ -17,7 +17,7 @@ from varmix.allocate import Allocation, stratified
 from varmix.components import Distances, Groups
 from varmix.components._labels import smallest
 from varmix.estimators.clustering import _kernels as kernels
-from varmix.estimators.clustering._descent import Descent, Relay
+from varmix.estimators.clustering._descent import Descent, SwitchAfter
 from varmix.estimators.clustering._seeding import Seeding, as_costs, seeded
 from varmix.learners import Learner, Neyman
 from varmix.literature import vrb
@@ -105,7 +105,7 @@ def by_seeding(
     sample_weight: ArrayLike | None = None,
     rng: int | np.random.Generator | None = None,
     **mixing: Any,  # noqa: ANN401
-) -> Sampler | Relay:
+) -> Sampler | SwitchAfter:
     """Give the sampler that pays soonest: cells, at once or after some reshuffling where there is little to gain.
 
     Parameters
@@ -125,7 +125,7 @@ def by_seeding(
     >>> rng = np.random.default_rng(0)
     >>> even, uneven = rng.choice([-1.0, 1.0], size=(2000, 12)), rng.standard_t(1, size=(2000, 3))
     >>> [type(by_seeding(plus_plus(X, 9, rng=0))).__name__ for X in (even, uneven)]
-    ['Relay', 'Sampler']
+    ['SwitchAfter', 'Sampler']
     """
     costs = as_costs(sample_weight, len(seeding.nearest))
     scores = seeding.distances * costs if len(costs) else seeding.distances
@@ -137,7 +137,7 @@ def by_seeding(
         return cells(seeding, sample_weight=sample_weight, rng=generator)
 
     first = uniform(len(scores), replacement=False, rng=generator)
-    return Relay(first, made, len(scores) // POINTS)
+    return SwitchAfter(first, made, len(scores) // POINTS)
 
 
 def promised(scores: AnyArray) -> float:
@@ -159,7 +159,7 @@ CENTERS = 10  # random ones, whose distances are the components of section 6.4
 
 
 @dataclass(frozen=True)
-class Choice:
+class SamplerSpec:
     """What draws the batches: a name or a family, and what a mixture is made with."""
 
     components: Any
@@ -199,7 +199,7 @@ class Choice:
         seeding: Seeding | None,
         costs: FloatArray | None,
         rng: np.random.Generator,
-    ) -> Sampler | Relay:
+    ) -> Sampler | SwitchAfter:
         """Give the sampler over the rows of X.
 
         Without a seeding of all of them, some points say what there is to gain.  If it is much, a pass over all points
@@ -222,7 +222,7 @@ class Choice:
             def made() -> Sampler:
                 return cells(descent.remembered(), sample_weight=costs, rng=rng)
 
-            return Relay(presets.uniform(n, replacement=False, rng=rng), made, after=-(-n // descent.batch))
+            return SwitchAfter(presets.uniform(n, replacement=False, rng=rng), made, after=-(-n // descent.batch))
         if name == "distances":
             if hasattr(X, "toarray"):
                 raise TypeError('components="distances" needs a dense X. Use components="seeding", which takes both.')

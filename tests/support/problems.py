@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 
 import varmix
 from varmix.solvers import Custom, Linear
-from varmix.solvers._coordinate import CompiledCoordinates, Layout
+from varmix.solvers._coordinate import BlockLayout, CompiledCoordinates
 from varmix.solvers._sgd import Adagrad, CompiledAdagrad, CompiledSgd, Sgd
 from varmix.solvers._variance_reduced import CompiledSaga, CompiledSvrg, Saga, Svrg
 
@@ -41,9 +41,9 @@ def custom(problem):
 
 def coordinates(kind, problem, theta, blocks=None, batch=1, lipschitz=False):
     """Give a method over coordinates, plain or compiled."""
-    method = kind(problem, theta, Layout(problem.dim, blocks), batch)
+    method = kind(problem, theta, BlockLayout(problem.dim, blocks), batch)
     if lipschitz:
-        known = CompiledCoordinates(problem, theta, Layout(problem.dim, blocks), batch)
+        known = CompiledCoordinates(problem, theta, BlockLayout(problem.dim, blocks), batch)
         known.use_lipschitz(None)
         method.use_lipschitz(known.constants())
     return method

@@ -1,6 +1,6 @@
-"""Scenarios that several processes of one gloo group play; started as a script, once per process.
+"""Scenarios that the processes of one gloo group play; started as a script, once per process.
 
-    python gang.py SCENARIO,SCENARIO,... RANK WORLD FOLDER
+    python process_group.py SCENARIO,SCENARIO,... RANK WORLD FOLDER
 
 Each gives plain values, which the script writes into FOLDER/RANK.json by the scenarios' names.
 """
@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 import varmix
-from loading import EAGER, LABELS, Numbers, follow, losses
+from support.loaders import EAGER, LABELS, Numbers, follow, losses
 from varmix.allocate import Shuffled
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler
 
@@ -33,7 +33,7 @@ SIZES = (40, 60, 100, 140)  # of shards
 def start(scenarios, world, folder, check=True):
     """Play some scenarios; give what every process has to say of them, by rank."""
     folder = Path(folder)
-    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     environment = {**os.environ, "PYTHONPATH": paths, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     commands = [[sys.executable, __file__, scenarios, str(rank), str(world), str(folder)] for rank in range(world)]
     running = [subprocess.Popen(c, env=environment, stderr=subprocess.PIPE, text=True) for c in commands]
@@ -50,7 +50,7 @@ def start(scenarios, world, folder, check=True):
 
 def start_once(scenarios, world, base):
     """Play them for all of the processes that tests may be spread over: who comes second reads what the first wrote."""
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"gang-{world}"
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"processes-{world}"
     folder.mkdir(exist_ok=True)
     with FileLock(folder / "lock"):
         if not (folder / "done").exists():
