@@ -11,15 +11,15 @@ from typing import Annotated, Literal
 from rich.console import Console
 
 from lab import datasets
-from lab.commands import install, program
-from lab.refusal import Refusal, unknown
+from lab.commands import find_program, format_install
+from lab.refusal import Refusal, refuse_unknown
 from lab.reproduce import catalogue
 
 try:
     import typer
     from rich.console import Console
 except ImportError:
-    raise SystemExit(f"The lab needs an extra: {install('lab')}") from None
+    raise SystemExit(f"The lab needs an extra: {format_install('lab')}") from None
 
 
 DataAction = Literal["list", "fetch", "check"]
@@ -39,7 +39,7 @@ plain = Console(markup=False, highlight=False, soft_wrap=True)  # lines as they 
 def reproduce(
     experiments: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Which of {', '.join(catalogue.names())}; all that can run here if none."),
+        typer.Argument(help=f"Which of {', '.join(catalogue.list_experiments())}; all that can run here if none."),
     ] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="All runs, or a few of them.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes to run on.")] = os.cpu_count() or 1,
@@ -49,7 +49,7 @@ def reproduce(
     ] = False,
 ) -> None:
     """Re-run the paper's experiments and show what came out beside what it says."""
-    from lab.reproduce.command import reproduce as perform
+    from lab.reproduce.command import run_reproduction as perform
     from lab.reproduce.request import Request
 
     folder = out or Path("results") / ("full" if full else "quick")
@@ -71,9 +71,9 @@ def bench(
     ] = None,
 ) -> None:
     """Measure speed, memory, bias and rates on this machine, beside those peers that are installed."""
-    from lab.benchmarks.command import default_folder, perform
+    from lab.benchmarks.command import default_folder, run_benchmarks
 
-    raise typer.Exit(perform(benchmarks or [], out or default_folder(), plain))
+    raise typer.Exit(run_benchmarks(benchmarks or [], out or default_folder(), plain))
 
 
 @app.command()
@@ -88,7 +88,7 @@ def data(
 def main() -> None:
     """Run the command; what cannot be done is told in one line."""
     if any(find_spec(module) is None for module in ("matplotlib", "scipy")):  # others bring typer and rich as well
-        raise SystemExit(f"The lab needs an extra: {install('lab')}")
+        raise SystemExit(f"The lab needs an extra: {format_install('lab')}")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no ticks or bars shows something else instead
@@ -108,27 +108,27 @@ def run_data_command(action: Literal["list", "fetch", "check"], names: Sequence[
     """
     for name in names:
         if name not in datasets.SETS:
-            raise unknown("data set", name, datasets.names())
+            raise refuse_unknown("data set", name, datasets.names())
     try:
         if action == "list":
             lines = datasets.describe().splitlines()
             wanted = [line for line in lines[1:] if not names or line.split()[0] in names]
             console.print("\n".join([lines[0], *wanted]), soft_wrap=True, highlight=False, markup=False)
             return 0
-        chosen = names or [name for name in datasets.names() if _sensible(action, name)]
+        chosen = names or [name for name in datasets.names() if _is_applicable(action, name)]
     except datasets.DataUnavailable as error:
         raise Refusal(str(error)) from None
     if not chosen:
-        raise Refusal(f"No data set is at hand: {program()} data fetch")
-    failed = [name for name in chosen if not _one(action, name, console)]
+        raise Refusal(f"No data set is at hand: {find_program()} data fetch")
+    failed = [name for name in chosen if not _handle_set(action, name, console)]
     return 1 if failed else 0
 
 
-def _sensible(action: str, name: str) -> bool:
+def _is_applicable(action: str, name: str) -> bool:
     return datasets.SETS[name].fetchable if action == "fetch" else datasets.available(name)
 
 
-def _one(action: str, name: str, console: Console) -> bool:
+def _handle_set(action: str, name: str, console: Console) -> bool:
     """Do it for one set; a set that fails does not keep the others from being looked at."""
     try:
         if action == "fetch":

@@ -6,34 +6,34 @@ import sys
 from pathlib import Path
 
 
-def program() -> str:
+def find_program() -> str:
     """Return the command that runs the lab."""
-    return f"{_python()} -m lab"
+    return f"{_find_python()} -m lab"
 
 
-def install(extra: str) -> str:
+def format_install(extra: str) -> str:
     """Return the command that adds an extra to this environment; the lab runs in a checkout, which is installed from.
 
     Examples
     --------
-    >>> install("torch").endswith("install --editable '.[torch]'")
+    >>> format_install("torch").endswith("install --editable '.[torch]'")
     True
     """
-    pip = "pip" if _found("pip") else f"{_python()} -m pip"
+    pip = "pip" if _is_on_path("pip") else f"{_find_python()} -m pip"
     return f"{pip} install --editable '.[{extra}]'"
 
 
-def _python() -> str:
-    return "python" if _found("python") else _shown(Path(sys.executable))
+def _find_python() -> str:
+    return "python" if _is_on_path("python") else _shorten_path(Path(sys.executable))
 
 
-def _found(name: str) -> bool:
+def _is_on_path(name: str) -> bool:
     """Whether the shell finds this environment's own command."""
     path = shutil.which(name)
     return path is not None and Path(path).parent == Path(sys.executable).parent
 
 
-def _shown(path: Path) -> str:
+def _shorten_path(path: Path) -> str:
     """Return a path as one would type it: from here, if it lies below."""
     here = Path.cwd()
     return os.path.relpath(path, here) if path.is_relative_to(here) else str(path)

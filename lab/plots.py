@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from lab.reproduce.findings import Picture
-from lab.statistics import band
+from lab.statistics import compute_band
 
 # Okabe and Ito's colours, dark enough on white; lines differ by dashes as well, for print in grey.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#7A5195", "#B8860B", "#56B4E9", "#4D4D4D")
@@ -36,28 +36,28 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def render(picture: Picture) -> Figure:
+def render_picture(picture: Picture) -> Figure:
     """Make a figure in the common look."""
     with rc_context(STYLE):
         return picture.plot()
 
 
-def panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.8) -> tuple[Figure, list[Axes]]:
+def make_panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.8) -> tuple[Figure, list[Axes]]:
     """Give a figure with a row (or rows) of panels, and its panels from left to right."""
     figure = Figure(figsize=(width * columns, height * rows))
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
-def lines(axes: Axes, x: Sequence[float], rows: Sequence[Sequence[float]], name: str, index: int) -> None:
+def plot_band(axes: Axes, x: Sequence[float], rows: Sequence[Sequence[float]], name: str, index: int) -> None:
     """Draw the mean of several runs with its 95 % band; that of two would cover the figure and tell nothing."""
-    middle, low, high = band(rows)
+    middle, low, high = compute_band(rows)
     color, dash = COLORS[index % len(COLORS)], DASHES[index % len(DASHES)]
     axes.plot(x, middle, color=color, linestyle=dash, label=name)
     if len(rows) > 2:
         axes.fill_between(np.asarray(x, float), low, high, color=color, alpha=0.15, linewidth=0)
 
 
-def plain(axis: Axis) -> None:
+def format_axis(axis: Axis) -> None:
     """Write 0.2 and 5 on a logarithmic axis, and no powers of ten that run into one another."""
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))

@@ -18,12 +18,12 @@ class DamagedFile(Refusal):
     code = 1
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> Refusal:
+def refuse_unknown(what: str, name: str, known: Iterable[str]) -> Refusal:
     """Give the refusal for a name that is none of those known, with the one that was probably meant.
 
     Examples
     --------
-    >>> print(unknown("fruit", "aple", ["apple", "pear"]))
+    >>> print(refuse_unknown("fruit", "aple", ["apple", "pear"]))
     Unknown fruit 'aple': choose from apple, pear. Did you mean apple?
     """
     names = list(known)

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from lab.arrays import FloatArray
 from varmix.meter import Interval
 
-CONFIDENCE = 0.95
+CONFIDENCE_LEVEL = 0.95
 
 
 def mean(values: Sequence[float]) -> Interval:
@@ -25,7 +25,7 @@ def mean(values: Sequence[float]) -> Interval:
     center = float(sample.mean()) if len(sample) else math.nan
     if len(sample) < 2:
         return Interval(center, -math.inf, math.inf)
-    half = float(student.ppf((1 + CONFIDENCE) / 2, len(sample) - 1) * sample.std(ddof=1) / math.sqrt(len(sample)))
+    half = float(student.ppf((1 + CONFIDENCE_LEVEL) / 2, len(sample) - 1) * sample.std(ddof=1) / math.sqrt(len(sample)))
     return Interval(center, center - half, center + half)
 
 
@@ -37,7 +37,7 @@ def geometric_mean(values: Sequence[float]) -> Interval:
     >>> str(geometric_mean([1.0, 2.0, 4.0]))
     '2 [0.357, 11.2]'
     """
-    return Interval(*map(_exp, mean([math.log(value) for value in values])))
+    return Interval(*map(_compute_exp, mean([math.log(value) for value in values])))
 
 
 def median(values: Sequence[float]) -> Interval:
@@ -54,7 +54,7 @@ def median(values: Sequence[float]) -> Interval:
     if len(ordered) == 0:
         return Interval(math.nan, -math.inf, math.inf)
     # The interval from the r-th least to the r-th largest misses the median with probability 2 P(B(n, 1/2) < r).
-    rank = int(binom.ppf((1 - CONFIDENCE) / 2, len(ordered), 0.5))
+    rank = int(binom.ppf((1 - CONFIDENCE_LEVEL) / 2, len(ordered), 0.5))
     center = float(np.median(ordered))
     if rank == 0:
         return Interval(center, -math.inf, math.inf)
@@ -83,24 +83,24 @@ def times_sooner(
     return Interval(center, max(low, 0.0), high)
 
 
-def band(rows: Sequence[Sequence[float]]) -> tuple[list[float], list[float], list[float]]:
+def compute_band(rows: Sequence[Sequence[float]]) -> tuple[list[float], list[float], list[float]]:
     """Give mean, low and high of every column of equally long rows, with Student's 95 % interval."""
     columns = [mean(column) for column in zip(*rows, strict=True)]
     return [c.value for c in columns], [c.low for c in columns], [c.high for c in columns]
 
 
-def _exp(x: float) -> float:
+def _compute_exp(x: float) -> float:
     return math.inf if x > 700.0 else math.exp(x)
 
 
-def ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
+def estimate_ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
     """Give the ratio of two geometric means of independent positive samples, with Welch's interval of the logarithms.
 
     Infinite where one of mine is: who compares must count that as a loss, not as something unsure.
 
     Examples
     --------
-    >>> str(ratio([1.0, 2.0, 4.0], [2.0, 4.0, 8.0, 4.0]))
+    >>> str(estimate_ratio([1.0, 2.0, 4.0], [2.0, 4.0, 8.0, 4.0]))
     '0.5 [0.126, 1.99]'
     """
     if not (np.isfinite(mine).all() and np.isfinite(theirs).all()):
@@ -108,100 +108,102 @@ def ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
     a, b = np.log(mine), np.log(theirs)
     center = float(a.mean() - b.mean())
     if min(len(a), len(b)) < 2:
-        return Interval(_exp(center), 0.0, math.inf)
-    half = _welch(a, b)
-    return Interval(_exp(center), _exp(center - half), _exp(center + half))
+        return Interval(_compute_exp(center), 0.0, math.inf)
+    half = _compute_welch_margin(a, b)
+    return Interval(_compute_exp(center), _compute_exp(center - half), _compute_exp(center + half))
 
 
-def sure(interval: Interval, count: int) -> Interval:
+def widen_interval(interval: Interval, count: int) -> Interval:
     """Widen the interval of a ratio, so that `count` of them hold together: Bonferroni, by quantiles of the normal law.
 
     Of few runs, whose intervals are Student's, it is a little too narrow: by 4 % with thirty degrees of freedom.
 
     Examples
     --------
-    >>> str(sure(Interval(1.2, 1.0, 1.44), 16)), sure(Interval(2.0, 0.0, math.inf), 16).low
+    >>> str(widen_interval(Interval(1.2, 1.0, 1.44), 16)), widen_interval(Interval(2.0, 0.0, math.inf), 16).low
     ('1.2 [0.912, 1.58]', 0.0)
     """
     if not (interval.low > 0 and math.isfinite(interval.high)):
         return interval
-    wider = float(norm.isf((1 - CONFIDENCE) / 2 / count) / norm.isf((1 - CONFIDENCE) / 2))
+    wider = float(norm.isf((1 - CONFIDENCE_LEVEL) / 2 / count) / norm.isf((1 - CONFIDENCE_LEVEL) / 2))
     center, low, high = map(math.log, interval)
-    return Interval(interval.value, _exp(center - wider * (center - low)), _exp(center + wider * (high - center)))
+    return Interval(
+        interval.value, _compute_exp(center - wider * (center - low)), _compute_exp(center + wider * (high - center))
+    )
 
 
-def difference(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
+def estimate_difference(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
     """Give the mean of one sample less that of another, independent one, with Welch's interval.
 
     Examples
     --------
-    >>> str(difference([1.0, 2.0, 3.0], [2.0, 4.0, 6.0, 4.0]))
+    >>> str(estimate_difference([1.0, 2.0, 3.0], [2.0, 4.0, 6.0, 4.0]))
     '-2 [-4.58, 0.585]'
     """
     a, b = np.asarray(mine, dtype=float), np.asarray(theirs, dtype=float)
     center = float(a.mean() - b.mean())
     if min(len(a), len(b)) < 2:
         return Interval(center, -math.inf, math.inf)
-    half = _welch(a, b)
+    half = _compute_welch_margin(a, b)
     return Interval(center, center - half, center + half)
 
 
-def share(count: int, of: int) -> Interval:
+def estimate_share(count: int, of: int) -> Interval:
     """Give a share with Clopper and Pearson's interval, which holds for any number of trials.
 
     Examples
     --------
-    >>> str(share(19, 20))
+    >>> str(estimate_share(19, 20))
     '0.95 [0.751, 0.999]'
     """
     if of == 0:
         return Interval(math.nan, 0.0, 1.0)
-    rest = (1 - CONFIDENCE) / 2
+    rest = (1 - CONFIDENCE_LEVEL) / 2
     low = float(beta.ppf(rest, count, of - count + 1)) if count else 0.0
     high = float(beta.ppf(1 - rest, count + 1, of - count)) if count < of else 1.0
     return Interval(count / of, low, high)
 
 
-def _welch(a: FloatArray, b: FloatArray) -> float:
+def _compute_welch_margin(a: FloatArray, b: FloatArray) -> float:
     """Half of Welch's interval of a difference of means."""
     parts = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
     total = float(sum(parts))
     if total == 0.0:
         return 0.0
     freedom = total**2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
-    return float(student.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(total)
+    return float(student.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom)) * math.sqrt(total)
 
 
-def combined(ratios: Sequence[Interval]) -> Interval:
+def combine_ratios(ratios: Sequence[Interval]) -> Interval:
     """Give the geometric mean of independent ratios; its interval is of the size that theirs allow.
 
     It says how sure the mean over just these is, not what others would give.  With an infinite one nothing is sure.
 
     Examples
     --------
-    >>> str(combined([Interval(0.5, 0.25, 1.0), Interval(2.0, 1.0, 4.0)]))
+    >>> str(combine_ratios([Interval(0.5, 0.25, 1.0), Interval(2.0, 1.0, 4.0)]))
     '1 [0.613, 1.63]'
     """
-    center = float(np.mean([_log(r.value) for r in ratios]))
+    center = float(np.mean([_compute_log(r.value) for r in ratios]))
     if not math.isfinite(center):
-        return Interval(_exp(center), 0.0, math.inf)
-    halves = [(_log(r.high) - _log(r.low)) / 2 for r in ratios]
+        return Interval(_compute_exp(center), 0.0, math.inf)
+    halves = [(_compute_log(r.high) - _compute_log(r.low)) / 2 for r in ratios]
     half = math.sqrt(sum(half**2 for half in halves)) / len(ratios)
-    return Interval(_exp(center), _exp(center - half), _exp(center + half))
+    return Interval(_compute_exp(center), _compute_exp(center - half), _compute_exp(center + half))
 
 
-def _log(x: float) -> float:
+def _compute_log(x: float) -> float:
     return -math.inf if x <= 0 else math.log(x)
 
 
-def line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+def fit_line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     """Give the slope of the least-squares line through points, and Spearman's rank correlation.
 
     Not a number where all are above, or all beside, one another.
 
     Examples
     --------
-    >>> slope, rank = line(np.array([0.0, 1.0, 2.0]), np.array([0.0, 2.0, 4.0]))
+    >>> slope, rank = fit_line(np.array([0.0, 1.0, 2.0]), np.array([0.0, 2.0, 4.0]))
     >>> round(slope, 6), round(rank, 6)
     (2.0, 1.0)
     """

@@ -20,4 +20,4 @@ settings.load_profile("varmix")
 @pytest.fixture
 def active(monkeypatch):
     """Print commands as in an environment that is active."""
-    monkeypatch.setattr("lab.commands._found", lambda name: True)
+    monkeypatch.setattr("lab.commands._is_on_path", lambda name: True)

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from lab.benchmarks import bias, core, estimators, kmeans, loaders, norms, replay, sets, solvers
 from lab.benchmarks.peers import CLUSTERING, CPPRB, DPPY, SKLEARN, TORCH, Peer
-from lab.benchmarks.timing import machine
-from lab.commands import program
+from lab.benchmarks.timing import describe_machine
+from lab.commands import find_program
 from lab.files import atomic_write
-from lab.refusal import cannot_write, make_writable, unknown
+from lab.refusal import cannot_write, make_writable, refuse_unknown
 
 
 @dataclass(frozen=True)
@@ -37,29 +37,31 @@ ENTRIES = {
 }
 
 
-def names() -> tuple[str, ...]:
+def list_benchmarks() -> tuple[str, ...]:
     """Give all benchmarks."""
     return tuple(ENTRIES)
 
 
-def benchmark(name: str) -> Benchmark:
+def find_benchmark(name: str) -> Benchmark:
     """Give a benchmark."""
     if name not in ENTRIES:
-        raise unknown("benchmark", name, ENTRIES)
+        raise refuse_unknown("benchmark", name, ENTRIES)
     return ENTRIES[name]
 
 
-CHECKOUT = Path("lab") / "results"
-ELSEWHERE = Path("results") / "benchmarks"
-GRID = {"regret": "Cost of the default learner over a grid of problems"}  # of an experiment, shown with the others
+CHECKOUT_FOLDER = Path("lab") / "results"
+FALLBACK_FOLDER = Path("results") / "benchmarks"
+GRID_TITLES = {
+    "regret": "Cost of the default learner over a grid of problems"
+}  # of an experiment, shown with the others
 
 
 def default_folder() -> Path:
     """Give where results are: a checkout keeps them with the code, everyone else with the results of experiments."""
-    return CHECKOUT if CHECKOUT.is_dir() else ELSEWHERE
+    return CHECKOUT_FOLDER if CHECKOUT_FOLDER.is_dir() else FALLBACK_FOLDER
 
 
-def write(folder: Path, name: str, results: Mapping[str, object]) -> Path:
+def write_results(folder: Path, name: str, results: Mapping[str, object]) -> Path:
     """Write the results of a benchmark aside and rename them."""
     path = folder / f"{name}.json"
     text = json.dumps(results, indent=1, allow_nan=False)
@@ -68,23 +70,23 @@ def write(folder: Path, name: str, results: Mapping[str, object]) -> Path:
     return path
 
 
-def read(folder: Path) -> tuple[dict[str, object], list[str]]:
+def read_results(folder: Path) -> tuple[dict[str, object], list[str]]:
     """Give all results in a folder by their titles, and a line for whatever there is to say about missing ones."""
     found: dict[str, object] = {}
     lacking = []
-    for path in sorted(folder.glob("*.json"), key=_order):
+    for path in sorted(folder.glob("*.json"), key=_rank_file):
         try:
-            found[_title(path.stem)] = _parse(path)
+            found[_find_title(path.stem)] = _read_json(path)
         except OSError as error:
-            lacking.append(f"benchmarks: {path} cannot be read ({error.strerror}).{_again(path.stem)}")
+            lacking.append(f"benchmarks: {path} cannot be read ({error.strerror}).{_explain_rerun(path.stem)}")
         except (ValueError, RecursionError):
-            lacking.append(f"benchmarks: {path} is damaged.{_again(path.stem)}")
+            lacking.append(f"benchmarks: {path} is damaged.{_explain_rerun(path.stem)}")
     if not found and not lacking:
-        lacking.append(f"benchmarks: run `{program()} bench`")
+        lacking.append(f"benchmarks: run `{find_program()} bench`")
     return found, lacking
 
 
-def _parse(path: Path) -> object:
+def _read_json(path: Path) -> object:
     """Give the content of a file; ValueError unless it is JSON that a page can show."""
     content = json.loads(path.read_text("utf-8"))
     if not isinstance(content, dict | list):
@@ -93,32 +95,32 @@ def _parse(path: Path) -> object:
     return content
 
 
-def _order(path: Path) -> tuple[int, str]:
+def _rank_file(path: Path) -> tuple[int, str]:
     known = list(ENTRIES)
     return (known.index(path.stem) if path.stem in known else len(known)), path.name
 
 
-def _title(name: str) -> str:
-    return ENTRIES[name].title if name in ENTRIES else GRID.get(name, name)
+def _find_title(name: str) -> str:
+    return ENTRIES[name].title if name in ENTRIES else GRID_TITLES.get(name, name)
 
 
-def _again(name: str) -> str:
+def _explain_rerun(name: str) -> str:
     return f" Make it again: `python -m lab bench {name}`" if name in ENTRIES else ""
 
 
-def perform(asked: Sequence[str], out: Path, console: Console) -> int:
+def run_benchmarks(asked: Sequence[str], out: Path, console: Console) -> int:
     """Make the benchmarks that were asked for, all if none; give the exit code.
 
     The console should print lines as they are: without markup, colours for numbers, or wrapping.
     """
-    chosen = list(dict.fromkeys(asked or names()))
+    chosen = list(dict.fromkeys(asked or list_benchmarks()))
     for name in chosen:
-        benchmark(name)
+        find_benchmark(name)
     make_writable(out)
     done = 0
     try:
         for name in chosen:
-            path = _one(name, out, console)
+            path = _run_benchmark(name, out, console)
             done += 1
             console.print(f"Written to {path}")
     except KeyboardInterrupt:
@@ -130,15 +132,15 @@ def perform(asked: Sequence[str], out: Path, console: Console) -> int:
     return 0
 
 
-def _one(name: str, out: Path, console: Console) -> Path:
-    chosen = benchmark(name)
-    described = machine(chosen.peers)
+def _run_benchmark(name: str, out: Path, console: Console) -> Path:
+    chosen = find_benchmark(name)
+    described = describe_machine(chosen.peers)
     console.print(f"{name}: {chosen.title} ({', '.join(f'{what} {value}' for what, value in described.items())})")
     for peer in chosen.peers:
         if not peer.present:
             console.print(peer.absence)
     results = chosen.measure(console)
     try:
-        return write(out, name, {"machine": described, **results})
+        return write_results(out, name, {"machine": described, **results})
     except OSError as error:
         raise cannot_write(out, error) from None

@@ -19,7 +19,7 @@ from lab.benchmarks.timing import Action, best_of
 from varmix.components import Components
 from varmix.simplex import RestrictedSimplex
 
-START = """
+START_CODE = """
 import time
 start = time.perf_counter()
 import numpy as np, varmix
@@ -28,7 +28,7 @@ sampler = varmix.vrm(varmix.Groups([0, 1, 1]))
 sampler.update(sampler.draw(2), np.ones(2))
 print(imported - start, time.perf_counter() - imported)
 """
-HUGE = """
+HUGE_CODE = """
 import re, sys, time
 import numpy as np, varmix
 peak = lambda: 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
@@ -54,7 +54,7 @@ print(built, grown, best)
 def start_up(console: Console, starts: int) -> dict[str, float]:
     """Import, and the first draw with and without compiled code on disk: one start compiles, the others do not."""
     with tempfile.TemporaryDirectory() as cache:
-        runs = [_numbers(START, settings={"NUMBA_CACHE_DIR": cache}) for _ in range(max(starts, 2))]
+        runs = [_run_code(START_CODE, settings={"NUMBA_CACHE_DIR": cache}) for _ in range(max(starts, 2))]
     imports, cached = (min(spent) for spent in zip(*runs[1:], strict=True))
     console.print(
         f"Import {imports:.2f} s (limit 1.5); first draw and update {runs[0][1]:.1f} s (compiling), "
@@ -71,7 +71,7 @@ def huge_groups(console: Console, sizes: Iterable[int]) -> dict[str, float]:
         return rows
     for n in sizes:
         try:
-            built, grown, draw = _numbers(HUGE, str(n))
+            built, grown, draw = _run_code(HUGE_CODE, str(n))
         except subprocess.CalledProcessError:
             console.print(f"Groups without replacement, n = {n:.0e}: the process died, most often for want of memory.")
             continue
@@ -83,7 +83,7 @@ def huge_groups(console: Console, sizes: Iterable[int]) -> dict[str, float]:
     return rows
 
 
-def _numbers(code: str, *arguments: str, settings: Mapping[str, str] | None = None) -> list[float]:
+def _run_code(code: str, *arguments: str, settings: Mapping[str, str] | None = None) -> list[float]:
     """Run code in a process of its own; give the numbers it prints."""
     command, environment = [sys.executable, "-c", code, *arguments], os.environ | dict(settings or {})
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
@@ -91,8 +91,8 @@ def _numbers(code: str, *arguments: str, settings: Mapping[str, str] | None = No
 
 
 K = 11
-SIZES = (1, 100, 250, 1000)
-LIMITS = {  # what is aimed for, printed beside what is measured
+DRAW_SIZES = (1, 100, 250, 1000)
+TIME_LIMITS = {  # what is aimed for, printed beside what is measured
     "Dense, m = 1": "limit 10 us",
     "Dense, m = 100": "limit 35 us",
     "Dense, m = 250": "limit 1 x",
@@ -112,14 +112,14 @@ class Scale:
     huge: tuple[int, ...] = (10**6, 10**8)
 
 
-FULL = Scale()
+FULL_SCALE = Scale()
 
 
-def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
+def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
     """Measure draws and updates, building, metric steps, a million rounds, the start, and memory."""
     return {
-        "speed": speed(console, scale),
-        "building": building(console, scale),
+        "speed": measure_speed(console, scale),
+        "building": measure_building(console, scale),
         "metric step us": metric_steps(console, scale),
         "million rounds": long_run(console, scale.rounds),
         "start-up": start_up(console, scale.starts),
@@ -127,17 +127,17 @@ def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
     }
 
 
-def speed(console: Console, scale: Scale) -> dict[str, object]:
+def measure_speed(console: Console, scale: Scale) -> dict[str, object]:
     """One draw with its update, and one index of the peer's samplers; the unit is an index of its plain one."""
     labels = np.arange(scale.n) % (K - 1)
     families: dict[str, Components] = {
-        "Dense": varmix.Dense(table(scale.n)),
+        "Dense": varmix.Dense(make_table(scale.n)),
         "Groups": varmix.Groups(labels),
         "Groups, reshuffled": varmix.Groups(labels, replacement=False),
     }
     actions = torch_samplers(scale.n) if TORCH.present else {}
     for name, family in families.items():
-        for m in SIZES:
+        for m in DRAW_SIZES:
             actions[f"{name}, m = {m}"] = draw_and_update(family, m), scale.calls if m == 1 else scale.calls // 6
     best = best_of(actions, scale.repeats)
     epoch = best.pop("RandomSampler, one epoch", None)
@@ -147,16 +147,16 @@ def speed(console: Console, scale: Scale) -> dict[str, object]:
     if one is not None:
         console.print(f"  RandomSampler takes {1e9 * one:.0f} ns an index")
         rows["RandomSampler, one index, ns"] = 1e9 * one
-    return rows | {name: _row(console, name, spent, one) for name, spent in best.items()}
+    return rows | {name: _report_row(console, name, spent, one) for name, spent in best.items()}
 
 
-def _row(console: Console, name: str, spent: float, one: float | None) -> Mapping[str, float]:
+def _report_row(console: Console, name: str, spent: float, one: float | None) -> Mapping[str, float]:
     each = spent / int(name.rsplit(maxsplit=1)[-1])
     row, line = {"us": 1e6 * spent}, f"  {name:<30}{1e6 * spent:9.2f} us {1e9 * each:9.0f} ns an index"
     if one is not None:
         row["per index over RandomSampler"] = each / one
         line += f" {each / one:8.2f} x RandomSampler"
-    console.print(f"{line}  {LIMITS.get(name, '')}".rstrip())
+    console.print(f"{line}  {TIME_LIMITS.get(name, '')}".rstrip())
     return row
 
 
@@ -179,7 +179,7 @@ def torch_samplers(n: int) -> dict[str, tuple[Action, int]]:
     }
 
 
-def table(n: int, k: int = K - 1) -> FloatArray:
+def make_table(n: int, k: int = K - 1) -> FloatArray:
     """Give a table of k laws over n points."""
     values = np.random.default_rng(0).gamma(0.5, size=(n, k))
     laws: FloatArray = values / values.sum(axis=0)
@@ -192,9 +192,9 @@ def draw_and_update(family: Components, m: int) -> Action:
     return lambda: sampler.update(sampler.draw(m), norms)
 
 
-def building(console: Console, scale: Scale) -> dict[str, float]:
+def measure_building(console: Console, scale: Scale) -> dict[str, float]:
     """Build the families at that size."""
-    values, labels = table(scale.n), np.arange(scale.n) % (K - 1)
+    values, labels = make_table(scale.n), np.arange(scale.n) % (K - 1)
     best = best_of(
         {"Dense": (lambda: varmix.Dense(values), 1), "Groups": (lambda: varmix.Groups(labels), 1)}, scale.repeats
     )
@@ -221,7 +221,7 @@ def long_run(console: Console, rounds: int) -> dict[str, float]:
     blob = np.arange(10_000) * 6 // 10_000
     sampler, gamma = varmix.vrm(varmix.Groups(blob), gamma=0.1, rng=0), 0.1
     active, rng = np.isin(blob, (2, 3)), np.random.default_rng(0)
-    worst_sum, least_anchor = 0.0, 1.0
+    worst_sum, least_uniform = 0.0, 1.0
     start = time.perf_counter()
     for uniforms in rng.random((rounds // 1000, 1000, 1)):
         for u in uniforms:
@@ -229,10 +229,11 @@ def long_run(console: Console, rounds: int) -> dict[str, float]:
             sampler.update(draw, u * active[draw.indices])
         mixture = sampler.mixture
         worst_sum = max(worst_sum, abs(float(mixture.sum()) - 1))
-        least_anchor = min(least_anchor, float(mixture[-1]))
+        least_uniform = min(least_uniform, float(mixture[-1]))
     each = (time.perf_counter() - start) / rounds
     console.print(
         f"{rounds:,} rounds on the blobs: finite {np.isfinite(sampler.mixture).all()}, sum off by {worst_sum:.1e}, "
-        f"anchor at least {least_anchor:.6f} (gamma {gamma}), {1e6 * each:.1f} us a round with the loop around it"
+        f"uniform component at least {least_uniform:.6f} (gamma {gamma}), "
+        f"{1e6 * each:.1f} us a round with the loop around it"
     )
-    return {"sum off by": worst_sum, "least uniform share": least_anchor}
+    return {"sum off by": worst_sum, "least uniform share": least_uniform}

@@ -17,7 +17,7 @@ from lab.arrays import FloatArray
 from lab.benchmarks.peers import SKLEARN
 from varmix.solvers import Linear
 
-LIMITS = {"shuffle": 1.5, "mixture": 2.0}  # of scikit-learn's time, what is aimed for
+RATIO_LIMITS = {"shuffle": 1.5, "mixture": 2.0}  # of scikit-learn's time, what is aimed for
 LOSSES = {"hinge": "hinge", "log_loss": "logistic"}
 ALPHA = 1e-4
 
@@ -32,25 +32,25 @@ class Scale:
     repeats: int = 5
 
 
-FULL = Scale()
+FULL_SCALE = Scale()
 
 
-def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
+def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
     """Measure every data set with every loss."""
     results: dict[str, object] = {}
     for name in scale.sets if SKLEARN.present else ():  # the estimators themselves need it
         try:
-            X, y = standardised(name, scale.rows)
+            X, y = load_standardised(name, scale.rows)
         except (datasets.DataUnavailable, datasets.DataDamaged) as error:
             console.print(f"{name} is left out: {error}")
             continue
         for loss in LOSSES:
             console.print(f"{name}, {loss}: n = {len(X):,}, d = {X.shape[1]}, {scale.epochs} epochs")
-            results[f"{name}, {loss}"] = compare(console, X, y, loss, scale)
+            results[f"{name}, {loss}"] = compare_fits(console, X, y, loss, scale)
     return results
 
 
-def standardised(name: str, rows: int | None) -> tuple[FloatArray, FloatArray]:
+def load_standardised(name: str, rows: int | None) -> tuple[FloatArray, FloatArray]:
     """Give features with mean zero and variance one, and labels -1 and 1."""
     data = datasets.load(name)
     X, y = np.asarray(data.X[:rows], dtype=np.float64), np.asarray(data.y[:rows])
@@ -59,9 +59,9 @@ def standardised(name: str, rows: int | None) -> tuple[FloatArray, FloatArray]:
     return np.ascontiguousarray(X), np.where(y == y.max(), 1.0, -1.0)
 
 
-def compare(console: Console, X: FloatArray, y: FloatArray, loss: str, scale: Scale) -> dict[str, object]:
+def compare_fits(console: Console, X: FloatArray, y: FloatArray, loss: str, scale: Scale) -> dict[str, object]:
     """Fit in turns; give the least time of a point and epoch, its ratio to the peer's, and the objective reached."""
-    models = _models(loss, scale.epochs)
+    models = _build_models(loss, scale.epochs)
     problem = Linear(X, y, loss=LOSSES[loss], l2=ALPHA, intercept=True)
     best, objective = dict.fromkeys(models, np.inf), {}
     for repeat in range(scale.repeats + 1):  # the first compiles
@@ -79,19 +79,19 @@ def compare(console: Console, X: FloatArray, y: FloatArray, loss: str, scale: Sc
             "over SGDClassifier": spent / best["SGDClassifier"],
             "objective above the least": objective[name] - least,
         }
-        console.print(_line(name, row))
+        console.print(_format_line(name, row))
     return {**rows}
 
 
-def _line(name: str, row: Mapping[str, float]) -> str:
-    limit = f"  limit {LIMITS[name]:g} x" if name in LIMITS else ""
+def _format_line(name: str, row: Mapping[str, float]) -> str:
+    limit = f"  limit {RATIO_LIMITS[name]:g} x" if name in RATIO_LIMITS else ""
     return (
         f"  {name:<15}{row['ns a point']:7.0f} ns a point {row['over SGDClassifier']:6.2f} x SGDClassifier, objective "
         f"{row['objective above the least']:.2e} above the least{limit}"
     )
 
 
-def _models(loss: str, epochs: int) -> dict[str, Callable[[], Any]]:
+def _build_models(loss: str, epochs: int) -> dict[str, Callable[[], Any]]:
     from sklearn.linear_model import SGDClassifier
 
     from varmix.estimators import MixtureSGDClassifier

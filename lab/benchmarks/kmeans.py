@@ -20,12 +20,16 @@ from lab import datasets
 from lab.arrays import FloatArray
 from lab.benchmarks.peers import CLUSTERING
 from lab.benchmarks.timing import Action
-from lab.datasets.components import whitened
+from lab.datasets.components import whiten_components
 
-COMPONENTS = 10  # of mnist
-ASKED = {"kdd_bio": 1.5, "chest_accel": 1.5, "mnist": 0.9}  # times faster than the peer to its own inertia, aimed for
-PEERS: dict[str, dict[str, float]] = {"its defaults": {}, "no reassignment": {"reassignment_ratio": 0.0}}
-BYTES = 32  # a point beyond X, at most
+MNIST_COMPONENTS = 10  # of mnist
+MIN_SPEEDUPS = {
+    "kdd_bio": 1.5,
+    "chest_accel": 1.5,
+    "mnist": 0.9,
+}  # times faster than the peer to its own inertia, aimed for
+PEER_SETTINGS: dict[str, dict[str, float]] = {"its defaults": {}, "no reassignment": {"reassignment_ratio": 0.0}}
+MAX_BYTES_PER_POINT = 32  # a point beyond X, at most
 
 
 @dataclass(frozen=True)
@@ -41,24 +45,24 @@ class Scale:
     repeats: int = 3
 
 
-FULL = Scale()
+FULL_SCALE = Scale()
 
 
-def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
+def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
     """Measure every data set that is at hand."""
     results: dict[str, object] = {}
     for name in scale.sets if CLUSTERING.present else ():  # the estimator itself needs it
         try:
-            X = points(name, scale.rows)
+            X = load_points(name, scale.rows)
         except (datasets.DataUnavailable, datasets.DataDamaged) as error:
             console.print(f"{name} is left out: {error}")
             continue
         console.print(f"{name}: n = {len(X):,}, d = {X.shape[1]}, {scale.clusters} clusters")
         with _one_thread():
             results[name] = {
-                "an iteration": iteration(console, X, scale),
-                "to the peer's inertia": race(console, X, name, scale),
-                "the sampler": sampler(console, X, scale),
+                "an iteration": time_iteration(console, X, scale),
+                "to the peer's inertia": race_fits(console, X, name, scale),
+                "the sampler": measure_sampler(console, X, scale),
             }
     return results
 
@@ -69,13 +73,13 @@ def _one_thread() -> Any:  # noqa: ANN401 - a context of threadpoolctl, which ha
     return threadpool_limits(1)
 
 
-def points(name: str, rows: int | None) -> FloatArray:
+def load_points(name: str, rows: int | None) -> FloatArray:
     """Give the points as they come, of mnist the whitened components."""
     X = datasets.load(name).X[:rows]
-    return whitened(X, COMPONENTS) if name == "mnist" else np.ascontiguousarray(X, dtype=np.float64)
+    return whiten_components(X, MNIST_COMPONENTS) if name == "mnist" else np.ascontiguousarray(X, dtype=np.float64)
 
 
-def iteration(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
+def time_iteration(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
     """Time a pass over the data in steps of one batch, without what comes before and after, from the same centres.
 
     `MiniBatchKMeans.fit` draws every batch by sample weights, which takes a look at all of them; its `partial_fit` is
@@ -108,7 +112,7 @@ def iteration(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]
         "uniform": run(varmix.uniform(len(X), rng=0)),
         "cells": run(cells(seeding, rng=0)),
     }
-    best = _least(actions, scale.repeats)
+    best = _time_fastest(actions, scale.repeats)
     peer = max(best["two passes"] - best["one pass"], 0.0)
     rows = {"MiniBatchKMeans": peer, **{name: best[name] for name in ("partial_fit", "uniform", "cells")}}
     for name, spent in rows.items():
@@ -118,7 +122,7 @@ def iteration(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]
     return {f"{name} us": 1e6 * spent / steps for name, spent in rows.items()}
 
 
-def _least(actions: Mapping[str, Action], repeats: int) -> dict[str, float]:
+def _time_fastest(actions: Mapping[str, Action], repeats: int) -> dict[str, float]:
     """Give the least time of every action, in turns, of this thread: other work on the machine would only add to it."""
     best = dict.fromkeys(actions, math.inf)
     for repeat in range(repeats + 1):  # the first compiles
@@ -130,7 +134,7 @@ def _least(actions: Mapping[str, Action], repeats: int) -> dict[str, float]:
     return best
 
 
-def race(console: Console, X: FloatArray, name: str, scale: Scale) -> dict[str, dict[str, float]]:
+def race_fits(console: Console, X: FloatArray, name: str, scale: Scale) -> dict[str, dict[str, float]]:
     """Time whole fits: the peer's, and ours with as many steps as its inertia takes.
 
     Medians over seeds, on a fifth of the points that are held out.  Ours get more and more steps until their inertia is
@@ -146,10 +150,10 @@ def race(console: Console, X: FloatArray, name: str, scale: Scale) -> dict[str, 
 
     @cache
     def fits(kind: Any, **settings: Any) -> tuple[float, float]:  # noqa: ANN401
-        return _fits(lambda seed: kind(scale.clusters, random_state=seed, **settings), train, held, scale)
+        return _measure_fits(lambda seed: kind(scale.clusters, random_state=seed, **settings), train, held, scale)
 
     rows = {}
-    for peer, settings in PEERS.items():
+    for peer, settings in PEER_SETTINGS.items():
         goal, spent = fits(MiniBatchKMeans, **settings)
         rows[peer] = row = {"MiniBatchKMeans s": spent}
         for steps in scale.steps:
@@ -161,11 +165,11 @@ def race(console: Console, X: FloatArray, name: str, scale: Scale) -> dict[str, 
         row |= {"by default s": mine, "by default, of that inertia": inertia / goal}
         inertia, mine = fits(MixtureKMeans, init_size=len(train))
         row |= {"seeded over all s": mine, "seeded over all, of that inertia": inertia / goal}
-        console.print(_told(peer, row, ASKED.get(name) if not settings else None))
+        console.print(_describe_race(peer, row, MIN_SPEEDUPS.get(name) if not settings else None))
     return rows
 
 
-def _fits(make: Callable[[int], Any], train: FloatArray, held: FloatArray, scale: Scale) -> tuple[float, float]:
+def _measure_fits(make: Callable[[int], Any], train: FloatArray, held: FloatArray, scale: Scale) -> tuple[float, float]:
     """Give the median inertia on held-out points and the median time of a fit, of which each is the least of some."""
     from varmix.estimators.clustering import inertia
 
@@ -182,7 +186,7 @@ def _fits(make: Callable[[int], Any], train: FloatArray, held: FloatArray, scale
     return float(np.median(ends)), float(np.median(times))
 
 
-def _told(peer: str, row: dict[str, float], asked: float | None) -> str:
+def _describe_race(peer: str, row: dict[str, float], asked: float | None) -> str:
     limit = "" if asked is None else f" (aimed for: {asked:g})"
     reached = "not in as many steps as were tried"
     if "times faster" in row:
@@ -195,21 +199,21 @@ def _told(peer: str, row: dict[str, float], asked: float | None) -> str:
     )
 
 
-def sampler(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
+def measure_sampler(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
     """Time the set-up of the sampler from a seeding, and count the bytes of a point that it and a whole fit need."""
     from varmix.estimators.clustering import cells, plus_plus
 
     seeding = plus_plus(X, scale.clusters, 0)
-    best = _least({"set-up": lambda: cells(seeding, rng=0)}, 3 * scale.repeats)["set-up"]
-    kept, peak = (number / len(X) for number in _memory(X, scale))
+    best = _time_fastest({"set-up": lambda: cells(seeding, rng=0)}, 3 * scale.repeats)["set-up"]
+    kept, peak = (number / len(X) for number in _measure_memory(X, scale))
     console.print(
         f"  set-up of the sampler {1e3 * best:.2f} ms; {kept:.1f} bytes a point with the seeding, {peak:.1f} at the "
-        f"peak of a fit (limit {BYTES})"
+        f"peak of a fit (limit {MAX_BYTES_PER_POINT})"
     )
     return {"set-up ms": 1e3 * best, "kept, bytes a point": kept, "peak of a fit, bytes a point": peak}
 
 
-def _memory(X: FloatArray, scale: Scale) -> tuple[int, int]:
+def _measure_memory(X: FloatArray, scale: Scale) -> tuple[int, int]:
     """Give the bytes that a seeding and its sampler keep, and that a fit has at most, beyond X."""
     from varmix.estimators import MixtureKMeans
     from varmix.estimators.clustering import cells, plus_plus

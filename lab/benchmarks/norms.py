@@ -28,30 +28,34 @@ class Scale:
     repeats: int = 5
 
 
-FULL = Scale()
+FULL_SCALE = Scale()
 
 
-def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
+def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
     """Measure a step of every network, plain and with norms."""
     if not TORCH.present:
         console.print(TORCH.absence)
         return {}
-    return {name: _network(console, name, task, scale) for name, task in tasks(scale).items()}
+    return {name: _measure_network(console, name, task, scale) for name, task in make_tasks(scale).items()}
 
 
-def tasks(scale: Scale) -> dict[str, tuple[Any, Any, Any]]:
+def make_tasks(scale: Scale) -> dict[str, tuple[Any, Any, Any]]:
     """Give networks with a batch of inputs and targets."""
     import torch
 
-    from lab.benchmarks.torch_modules import Transformer, cnn, mlp
+    from lab.benchmarks.torch_modules import Transformer, build_cnn, build_mlp
 
     random, m = torch.Generator().manual_seed(0), scale.examples
     classes = torch.randint(10, (m,), generator=random)
     images = torch.randn(m, 3, scale.side, scale.side, generator=random)
     ids = torch.randint(1000, (m, scale.length), generator=random)
     return {
-        f"MLP 784-{4 * scale.width}-10": (mlp(784, 4 * scale.width), torch.randn(m, 784, generator=random), classes),
-        f"CNN, {scale.width // 2} channels": (cnn(scale.width // 2), images, classes),
+        f"MLP 784-{4 * scale.width}-10": (
+            build_mlp(784, 4 * scale.width),
+            torch.randn(m, 784, generator=random),
+            classes,
+        ),
+        f"CNN, {scale.width // 2} channels": (build_cnn(scale.width // 2), images, classes),
         f"Transformer, width {scale.width}": (
             Transformer(1000, scale.width, length=scale.length),
             ids,
@@ -60,10 +64,12 @@ def tasks(scale: Scale) -> dict[str, tuple[Any, Any, Any]]:
     }
 
 
-def _network(console: Console, name: str, task: tuple[Any, Any, Any], scale: Scale) -> dict[str, dict[str, float]]:
-    (model, *_), actions = task, steps(*task)
+def _measure_network(
+    console: Console, name: str, task: tuple[Any, Any, Any], scale: Scale
+) -> dict[str, dict[str, float]]:
+    (model, *_), actions = task, make_steps(*task)
     spent = best_of({kind: (action, scale.calls) for kind, action in actions.items()}, scale.repeats)
-    peaks = {kind: peak(model, action) for kind, action in actions.items()}
+    peaks = {kind: measure_peak(model, action) for kind, action in actions.items()}
     console.print(f"{name}, {scale.examples} examples: forward and backward")
     found: dict[str, dict[str, float]] = {}
     for kind, action in spent.items():
@@ -80,7 +86,7 @@ def _network(console: Console, name: str, task: tuple[Any, Any, Any], scale: Sca
     return found
 
 
-def steps(model: Any, x: Any, y: Any) -> dict[str, Action]:  # noqa: ANN401
+def make_steps(model: Any, x: Any, y: Any) -> dict[str, Action]:  # noqa: ANN401
     """Give a training step without its update, plain and with norms."""
     from torch.nn.functional import cross_entropy
 
@@ -102,7 +108,7 @@ def steps(model: Any, x: Any, y: Any) -> dict[str, Action]:  # noqa: ANN401
     return {"step": step, "with ghost": with_ghost, "with exact": with_exact}
 
 
-def peak(model: Any, action: Callable[[], object]) -> int:  # noqa: ANN401
+def measure_peak(model: Any, action: Callable[[], object]) -> int:  # noqa: ANN401
     """Give the most bytes that tensors took at any one time, gradients included, parameters and batch not."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler tells when it starts and stops
     from torch.profiler import ProfilerActivity, profile

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
-from lab.commands import install
+from lab.commands import format_install
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Peer:
     @property
     def absence(self) -> str:
         """What to say when it is missing."""
-        return f"{self.name} is not installed, so nothing is compared with it: {install(self.extra)}"
+        return f"{self.name} is not installed, so nothing is compared with it: {format_install(self.extra)}"
 
 
 TORCH = Peer("torch", "torch.utils.data", "torch")

@@ -18,9 +18,12 @@ from varmix.components import PAPER_SETTINGS, Uniforms
 from varmix.rl import ReplayBuffer
 
 M = 64
-OBSERVATIONS, ACTIONS = SimpleNamespace(shape=(4,), dtype=np.float32), SimpleNamespace(shape=(), dtype=np.int64)
-LIMIT = 60  # us for a draw of 64 with all ratios and telling 64 errors, at a million items
-BYTES = 24  # an item
+OBSERVATION_SPACE, ACTION_SPACE = (
+    SimpleNamespace(shape=(4,), dtype=np.float32),
+    SimpleNamespace(shape=(), dtype=np.int64),
+)
+MAX_DRAW_MICROSECONDS = 60  # us for a draw of 64 with all ratios and telling 64 errors, at a million items
+MAX_BYTES_PER_ITEM = 24  # an item
 
 
 @dataclass(frozen=True)
@@ -33,36 +36,40 @@ class Scale:
     repeats: int = 15
 
 
-FULL = Scale()
+FULL_SCALE = Scale()
 
 
-def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
+def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
     """Measure the family, whole buffers, and memory."""
-    return {"family": family(console, scale), "buffer": buffers(console, scale), "memory": memory(console, scale)}
+    return {
+        "family": measure_family(console, scale),
+        "buffer": measure_buffers(console, scale),
+        "memory": measure_memory(console, scale),
+    }
 
 
-def errors(count: int, seed: int = 0) -> FloatArray:
+def make_errors(count: int, seed: int = 0) -> FloatArray:
     """Give TD errors with heavy tails, as they are in practice."""
     return np.random.default_rng(seed).standard_t(3, size=count)
 
 
-def family(console: Console, scale: Scale) -> dict[str, float]:
+def measure_family(console: Console, scale: Scale) -> dict[str, float]:
     """A draw of 64 with the ratios of ten components, and telling 64 errors, through `Replay` itself."""
     console.print(f"{len(PAPER_SETTINGS)} settings and uniform, a draw of {M} with all ratios, then {M} errors told:")
     actions: dict[str, tuple[Action, int]] = {}
     for n in scale.items:
-        actions[f"{n:,} items, family"] = _family(n), scale.calls
-        actions[f"{n:,} items, sampler with its learner"] = _sampler(n), scale.calls
+        actions[f"{n:,} items, family"] = _make_family_action(n), scale.calls
+        actions[f"{n:,} items, sampler with its learner"] = _make_sampler_action(n), scale.calls
     spent = {name: 1e6 * each for name, each in best_of(actions, scale.repeats).items()}
     for name, us in spent.items():
-        limit = f"  limit {LIMIT} us" if name == "1,000,000 items, family" else ""
+        limit = f"  limit {MAX_DRAW_MICROSECONDS} us" if name == "1,000,000 items, family" else ""
         console.print(f"  {name:<48}{us:8.1f} us{limit}")
     return {f"{name}, us": us for name, us in spent.items()}
 
 
-def _family(n: int) -> Action:
-    replay = _filled(n)
-    laws, uniforms, told = varmix.components.with_uniform(replay), Uniforms(1), _batches()
+def _make_family_action(n: int) -> Action:
+    replay = _fill_replay(n)
+    laws, uniforms, told = varmix.components.with_uniform(replay), Uniforms(1), _cycle_errors()
     lanes = np.sort(np.random.default_rng(2).integers(0, laws.k, M))
 
     def action() -> None:
@@ -72,29 +79,29 @@ def _family(n: int) -> Action:
     return action
 
 
-def _sampler(n: int) -> Action:
-    sampler, told = varmix.vrm(_filled(n), rng=1), _batches()
+def _make_sampler_action(n: int) -> Action:
+    sampler, told = varmix.vrm(_fill_replay(n), rng=1), _cycle_errors()
     return lambda: sampler.update(sampler.draw(M), np.abs(next(told)))
 
 
-def _filled(n: int) -> varmix.Replay:
+def _fill_replay(n: int) -> varmix.Replay:
     replay = varmix.Replay(n)
-    replay.insert(n, errors(n))
+    replay.insert(n, make_errors(n))
     return replay
 
 
-def _batches() -> "cycle[FloatArray]":
-    return cycle(errors(100 * M, seed=3).reshape(100, M))
+def _cycle_errors() -> "cycle[FloatArray]":
+    return cycle(make_errors(100 * M, seed=3).reshape(100, M))
 
 
-def buffers(console: Console, scale: Scale) -> dict[str, float]:
+def measure_buffers(console: Console, scale: Scale) -> dict[str, float]:
     """Sampling 64 transitions and updating them, and adding one: ours, and cpprb's with one setting."""
     console.print(f"Buffers of {scale.buffer:,} transitions, {M} sampled and updated, and one added:")
     rows = np.random.default_rng(4).normal(size=(scale.buffer, 4)).astype(np.float32)
-    ours, actions = _ours(rows), {}
+    ours, actions = _make_own_actions(rows), {}
     actions["varmix, sample and update"], actions["varmix, add"] = ours
     if CPPRB.present:
-        actions["cpprb, sample and update"], actions["cpprb, add"] = _cpprbs(rows)
+        actions["cpprb, sample and update"], actions["cpprb, add"] = _make_cpprb_actions(rows)
     timed = {name: (action, scale.calls) for name, action in actions.items()}
     spent = {name: 1e6 * each for name, each in best_of(timed, scale.repeats).items()}
     for name, us in spent.items():
@@ -108,8 +115,12 @@ def buffers(console: Console, scale: Scale) -> dict[str, float]:
     return found
 
 
-def _ours(rows: AnyArray) -> tuple[Action, Action]:
-    buffer, told, after = ReplayBuffer(len(rows), OBSERVATIONS, ACTIONS, rng=0), _batches(), np.zeros(4, np.float32)
+def _make_own_actions(rows: AnyArray) -> tuple[Action, Action]:
+    buffer, told, after = (
+        ReplayBuffer(len(rows), OBSERVATION_SPACE, ACTION_SPACE, rng=0),
+        _cycle_errors(),
+        np.zeros(4, np.float32),
+    )
     for row in rows:
         buffer.add(row, 1, 1.0, after, False)
 
@@ -120,11 +131,11 @@ def _ours(rows: AnyArray) -> tuple[Action, Action]:
     return learn, lambda: buffer.add(rows[0], 1, 1.0, after, False)
 
 
-def _cpprbs(rows: AnyArray) -> tuple[Action, Action]:
+def _make_cpprb_actions(rows: AnyArray) -> tuple[Action, Action]:
     from cpprb import PrioritizedReplayBuffer
 
     fields = {"obs": {"shape": 4}, "act": {"dtype": np.int64}, "rew": {}, "next_obs": {"shape": 4}, "done": {}}
-    buffer, told = PrioritizedReplayBuffer(len(rows), fields, alpha=0.6, eps=0.01), _batches()
+    buffer, told = PrioritizedReplayBuffer(len(rows), fields, alpha=0.6, eps=0.01), _cycle_errors()
     buffer.add(obs=rows, act=np.ones(len(rows)), rew=np.ones(len(rows)), next_obs=rows, done=np.zeros(len(rows)))
     after = np.zeros(4, np.float32)
 
@@ -135,9 +146,9 @@ def _cpprbs(rows: AnyArray) -> tuple[Action, Action]:
     return learn, lambda: buffer.add(obs=rows[0], act=1, rew=1.0, next_obs=after, done=0.0)
 
 
-def memory(console: Console, scale: Scale) -> dict[str, float]:
+def measure_memory(console: Console, scale: Scale) -> dict[str, float]:
     """Bytes of all that a `Replay` keeps, an item."""
-    console.print(f"Memory of the table, for any number of settings (limit {BYTES} where items are many):")
+    console.print(f"Memory of the table, for any number of settings (limit {MAX_BYTES_PER_ITEM} where items are many):")
     found = {f"{n:,} items, bytes an item": varmix.Replay(n).nbytes / n for n in scale.items}
     for name, size in found.items():
         console.print(f"  {name:<48}{size:8.1f}")

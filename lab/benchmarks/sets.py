@@ -17,8 +17,8 @@ from lab.benchmarks.peers import DPPY
 from lab.benchmarks.timing import Action, best_of
 from varmix.reweight import horvitz_thompson
 
-SIZE, D, RIDGES = 5, 10, (1.0, 10.0, 100.0)
-LIMITS = {1: "limit 12 us", 64: "limit 4 us"}  # what is aimed for, printed beside what is measured
+SET_SIZE, D, RIDGES = 5, 10, (1.0, 10.0, 100.0)
+TIME_LIMITS = {1: "limit 12 us", 64: "limit 4 us"}  # what is aimed for, printed beside what is measured
 MIXTURES = {"a quarter each": (0.25, 0.25, 0.25, 0.25), "least ridge": (0.9, 0.0, 0.0, 0.1)}
 
 
@@ -33,16 +33,16 @@ class Scale:
     repeats: int = 15
 
 
-FULL = Scale()
+FULL_SCALE = Scale()
 
 
-def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
+def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
     """Measure draws of sets, and building."""
-    console.print(f"Sets of {SIZE} of points with {D} features, ridges {RIDGES} and uniform, with all ratios:")
-    return {"draws": draws(console, scale), "set-up": building(console, scale)}
+    console.print(f"Sets of {SET_SIZE} of points with {D} features, ridges {RIDGES} and uniform, with all ratios:")
+    return {"draws": measure_draws(console, scale), "set-up": measure_building(console, scale)}
 
 
-def features(n: int, seed: int = 0) -> FloatArray:
+def make_features(n: int, seed: int = 0) -> FloatArray:
     """Give n points, ten of them far out."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, D))
@@ -50,12 +50,12 @@ def features(n: int, seed: int = 0) -> FloatArray:
     return X
 
 
-def draws(console: Console, scale: Scale) -> dict[str, object]:
+def measure_draws(console: Console, scale: Scale) -> dict[str, object]:
     """One draw with all ratios, from few points and from many, and DPPy's (which gives no ratios)."""
-    actions = ours(scale)
+    actions = make_own_draws(scale)
     rows: dict[str, object] = {}
     if DPPY.present:
-        sample, set_up = dppy_sampler(features(scale.few), RIDGES[0])
+        sample, set_up = dppy_sampler(make_features(scale.few), RIDGES[0])
         actions = {"DPPy": (sample, scale.calls // 100), **actions}
         rows["DPPy set-up ms"] = 1e3 * set_up
         console.print(f"  DPPy's set-up takes {1e3 * set_up:.0f} ms a ridge")
@@ -63,40 +63,40 @@ def draws(console: Console, scale: Scale) -> dict[str, object]:
         name: spent / (64 if name.endswith("m = 64") else 1) for name, spent in best_of(actions, scale.repeats).items()
     }
     for name, spent in a_set.items():
-        rows[name] = _row(console, name, spent, a_set.get("DPPy"), scale)
+        rows[name] = _report_row(console, name, spent, a_set.get("DPPy"), scale)
     for name in MIXTURES:
-        for m in LIMITS:
-            growth = a_set[_title(scale.many, name, m)] / a_set[_title(scale.few, name, m)]
+        for m in TIME_LIMITS:
+            growth = a_set[_format_title(scale.many, name, m)] / a_set[_format_title(scale.few, name, m)]
             console.print(
                 f"  {name}, m = {m}: {scale.many:,} points cost {growth:.2f} times what {scale.few:,} do (limit 6)"
             )
             rows[f"growth, {name}, m = {m}"] = growth
     if "DPPy" in a_set:
-        times = a_set["DPPy"] / max(a_set[_title(scale.few, name, 1)] for name in MIXTURES)
+        times = a_set["DPPy"] / max(a_set[_format_title(scale.few, name, 1)] for name in MIXTURES)
         console.print(f"  DPPy over the slowest single draw: {times:.0f} times (limit 60)")
         rows["DPPy over the slowest single draw"] = times
     return rows
 
 
-def ours(scale: Scale) -> dict[str, tuple[Action, int]]:
+def make_own_draws(scale: Scale) -> dict[str, tuple[Action, int]]:
     """Give the draws that are timed, and how many calls at a time."""
     actions: dict[str, tuple[Action, int]] = {}
     for n in (scale.few, scale.many):
-        family = varmix.components.with_uniform(varmix.KDpp(features(n), SIZE, RIDGES))
+        family = varmix.components.with_uniform(varmix.KDpp(make_features(n), SET_SIZE, RIDGES))
         for name, w in MIXTURES.items():
             sampler = varmix.Sampler(family, learner=varmix.learners.Fixed(w), rng=0)
-            actions[_title(n, name, 1)] = partial(sampler.draw, 1), scale.calls
-            actions[_title(n, name, 64)] = partial(sampler.draw, 64), scale.calls // 20
-    family = varmix.KDpp(features(scale.few), SIZE, RIDGES)
+            actions[_format_title(n, name, 1)] = partial(sampler.draw, 1), scale.calls
+            actions[_format_title(n, name, 64)] = partial(sampler.draw, 64), scale.calls // 20
+    family = varmix.KDpp(make_features(scale.few), SET_SIZE, RIDGES)
     by_point = varmix.vrm(family, rng=0, reweight=horvitz_thompson)
     learned, norms = varmix.vrm(family, rng=0), np.ones(1)
-    uniform = varmix.uniform(varmix.components.Subsets(scale.few, SIZE), rng=0)
+    uniform = varmix.uniform(varmix.components.Subsets(scale.few, SET_SIZE), rng=0)
     singles: dict[str, Action] = {
         "Horvitz-Thompson": lambda: by_point.draw(1),
         "draw and update": lambda: learned.update(learned.draw(1), norms),
         "uniform sets": lambda: uniform.draw(1),
     }
-    return actions | {_title(scale.few, name, 1): (action, scale.calls) for name, action in singles.items()}
+    return actions | {_format_title(scale.few, name, 1): (action, scale.calls) for name, action in singles.items()}
 
 
 def dppy_sampler(X: FloatArray, ridge: float) -> tuple[Action, float]:
@@ -106,14 +106,14 @@ def dppy_sampler(X: FloatArray, ridge: float) -> tuple[Action, float]:
     rng = np.random.RandomState(0)  # DPPy takes no other
     start = time.perf_counter()
     process = FiniteDPP("likelihood", L=X @ X.T + ridge * np.eye(len(X)))
-    sample = partial(process.sample_exact_k_dpp, size=SIZE, random_state=rng)
+    sample = partial(process.sample_exact_k_dpp, size=SET_SIZE, random_state=rng)
     sample()
     return sample, time.perf_counter() - start
 
 
-def building(console: Console, scale: Scale) -> dict[str, float]:
+def measure_building(console: Console, scale: Scale) -> dict[str, float]:
     """Build the family from features."""
-    actions = {f"n = {n:,}": (partial(varmix.KDpp, features(n), SIZE, RIDGES), 1) for n in scale.built}
+    actions = {f"n = {n:,}": (partial(varmix.KDpp, make_features(n), SET_SIZE, RIDGES), 1) for n in scale.built}
     best = best_of(actions, max(scale.repeats // 3, 1))
     for name, spent in best.items():
         limit = "(limit 300)" if name == "n = 100,000" else ""
@@ -121,12 +121,12 @@ def building(console: Console, scale: Scale) -> dict[str, float]:
     return {f"{name}, ms": 1e3 * spent for name, spent in best.items()}
 
 
-def _title(n: int, name: str, m: int) -> str:
+def _format_title(n: int, name: str, m: int) -> str:
     return f"n = {n:,}, {name}, m = {m}"
 
 
-def _row(console: Console, name: str, spent: float, peer: float | None, scale: Scale) -> dict[str, float]:
-    limits = {_title(scale.few, mixture, m): limit for mixture in MIXTURES for m, limit in LIMITS.items()}
+def _report_row(console: Console, name: str, spent: float, peer: float | None, scale: Scale) -> dict[str, float]:
+    limits = {_format_title(scale.few, mixture, m): limit for mixture in MIXTURES for m, limit in TIME_LIMITS.items()}
     row, line = {"us a set": 1e6 * spent}, f"  {name:<42}{1e6 * spent:9.2f} us a set  {limits.get(name, '')}"
     if peer is not None and name != "DPPy":
         row["times faster than DPPy"] = peer / spent

@@ -18,11 +18,11 @@ from lab.arrays import FloatArray, IntArray
 from varmix import Sampler
 from varmix.solvers import Linear, Trace, coordinate_descent, saga, sgd, svrg
 
-SHARES = (0.7, 0.2, 0.08, 0.02)
-SCALES = (0.5, 1.0, 3.0, 8.0)
+LABEL_SHARES = (0.7, 0.2, 0.08, 0.02)
+LABEL_SCALES = (0.5, 1.0, 3.0, 8.0)
 L2 = 0.05
-REACHED = 1e-10  # an excess that counts as solved
-ROUNDING = 1e-14  # an excess that is only rounding, and says nothing about rates
+SOLVED_EXCESS = 1e-10  # an excess that counts as solved
+ROUNDING_EXCESS = 1e-14  # an excess that is only rounding, and says nothing about rates
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,22 @@ class Scale:
     sweeps: int = 8000
 
 
-FULL = Scale()
+FULL_SCALE = Scale()
 
 
-def measure(console: Console, scale: Scale = FULL) -> dict[str, object]:
+def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
     """Measure the rates of SVRG and SAGA, and the draws that coordinate descent needs."""
     return {
-        "factor of the excess per n gradients": rates(console, scale),
-        f"draws of a coordinate to an excess of {REACHED:g}": draws(console, scale),
+        "factor of the excess per n gradients": measure_rates(console, scale),
+        f"draws of a coordinate to an excess of {SOLVED_EXCESS:g}": measure_draws(console, scale),
     }
 
 
-def rates(console: Console, scale: Scale = FULL) -> dict[str, dict[str, float]]:
+def measure_rates(console: Console, scale: Scale = FULL_SCALE) -> dict[str, dict[str, float]]:
     """Give the factor of the excess per n gradients (full passes count), and where it ended; SGD as the control."""
-    labels = kinds(scale.n)
-    problem = regression(scale.n, 10, by_row=labels)
-    lipschitz, least = problem.lipschitz, minimum(problem)
+    labels = make_labels(scale.n)
+    problem = make_regression(scale.n, 10, by_row=labels)
+    lipschitz, least = problem.lipschitz, find_minimum(problem)
     mean = float(lipschitz.mean())
     samplers: dict[str, tuple[Callable[[], Sampler], float]] = {
         "uniform": (lambda: varmix.uniform(scale.n, rng=0), float(lipschitz.max())),
@@ -65,7 +65,11 @@ def rates(console: Console, scale: Scale = FULL) -> dict[str, dict[str, float]]:
             result = solver(problem, sampler(), step=1 / (3 * bound), batch=1, epochs=scale.epochs)
             excess = np.array(result.trace.losses) - least
             passes = np.array(result.trace.evaluations) / scale.n
-            row = {"step": 1 / (3 * bound), "rate": rate(excess, passes), "last excess": max(float(excess[-1]), 0.0)}
+            row = {
+                "step": 1 / (3 * bound),
+                "rate": fit_rate(excess, passes),
+                "last excess": max(float(excess[-1]), 0.0),
+            }
             results[f"{solver.__name__}, {name}"] = row
             console.print(
                 f"  {solver.__name__}, {name}: step {row['step']:.3g}, excess x {row['rate']:.3f} per n gradients, "
@@ -74,12 +78,12 @@ def rates(console: Console, scale: Scale = FULL) -> dict[str, dict[str, float]]:
     return results
 
 
-def draws(console: Console, scale: Scale = FULL) -> dict[str, dict[str, float]]:
+def measure_draws(console: Console, scale: Scale = FULL_SCALE) -> dict[str, dict[str, float]]:
     """Give how many coordinates were drawn until the excess was small, by step rule and sampler."""
-    d, labels = scale.coordinates, kinds(scale.coordinates)
+    d, labels = scale.coordinates, make_labels(scale.coordinates)
     results: dict[str, dict[str, float]] = {}
-    problem = regression(10 * d, d, by_column=labels)
-    constants, least = np.mean(problem.rows.dense**2, axis=0) + L2, minimum(problem)
+    problem = make_regression(10 * d, d, by_column=labels)
+    constants, least = np.mean(problem.rows.dense**2, axis=0) + L2, find_minimum(problem)
     samplers: dict[str, tuple[Callable[[], Sampler], float]] = {
         "uniform": (lambda: varmix.uniform(d, rng=0), 1 / (d * constants.max())),
         "static": (lambda: varmix.importance(constants, rng=0), 1 / (2 * d * constants.mean())),
@@ -91,46 +95,46 @@ def draws(console: Console, scale: Scale = FULL) -> dict[str, dict[str, float]]:
             result = coordinate_descent(
                 problem, sampler(), step="lipschitz" if rule == "lipschitz" else step, epochs=scale.sweeps, tol=1e-14
             )
-            needed = first_below(result.trace, least + REACHED)
+            needed = first_below(result.trace, least + SOLVED_EXCESS)
             console.print(f"  coordinate descent, {rule} steps, {name}: {needed if needed else 'too many'} draws")
             if needed:
                 results[rule][name] = needed
     return results
 
 
-def kinds(n: int) -> IntArray:
+def make_labels(n: int) -> IntArray:
     """Give a label from 0 to 3 to each of n rows or columns, the last ones the rarest."""
-    return np.searchsorted(np.cumsum(SHARES), (np.arange(n) + 0.5) / n).astype(np.int64)
+    return np.searchsorted(np.cumsum(LABEL_SHARES), (np.arange(n) + 0.5) / n).astype(np.int64)
 
 
-def regression(n: int, d: int, *, by_row: IntArray | None = None, by_column: IntArray | None = None) -> Linear:
+def make_regression(n: int, d: int, *, by_row: IntArray | None = None, by_column: IntArray | None = None) -> Linear:
     """Give a ridge regression whose rows or columns have the scales of their labels."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d))
     if by_row is not None:
-        X *= np.array(SCALES)[by_row][:, None] / math.sqrt(d)
+        X *= np.array(LABEL_SCALES)[by_row][:, None] / math.sqrt(d)
     if by_column is not None:
-        X *= np.array(SCALES)[by_column]
+        X *= np.array(LABEL_SCALES)[by_column]
     y = X @ rng.normal(size=d) + rng.normal(size=n)
     return Linear(X, y, loss="squared", l2=L2)
 
 
-def minimum(problem: Linear) -> float:
+def find_minimum(problem: Linear) -> float:
     """Give the least F, from the normal equations of a dense problem without an intercept."""
     X = problem.rows.dense
     normal = X.T @ X / problem.n + problem.l2 * np.eye(problem.dim)
     return problem.objective(np.asarray(np.linalg.solve(normal, X.T @ problem.y / problem.n), dtype=np.float64))
 
 
-def rate(excess: FloatArray, passes: FloatArray) -> float:
+def fit_rate(excess: FloatArray, passes: FloatArray) -> float:
     """Give the factor of the excess per pass, by least squares on the logarithms, before rounding takes over.
 
     Examples
     --------
-    >>> round(rate(np.array([1.0, 0.01, 1e-4, 1e-6, 0.0]), np.array([0.0, 2.0, 4.0, 6.0, 8.0])), 6)
+    >>> round(fit_rate(np.array([1.0, 0.01, 1e-4, 1e-6, 0.0]), np.array([0.0, 2.0, 4.0, 6.0, 8.0])), 6)
     0.1
     """
-    small = np.flatnonzero(excess <= ROUNDING)
+    small = np.flatnonzero(excess <= ROUNDING_EXCESS)
     logs = np.log(excess[: small[0]] if len(small) else excess)
     return float(np.exp(np.polyfit(passes[: len(logs)], logs, 1)[0]))
 

@@ -14,10 +14,10 @@ import varmix
 from lab.benchmarks.peers import Peer
 
 Action: TypeAlias = Callable[[], object]
-CPUS = Path("/proc/cpuinfo")
+CPU_INFO_PATH = Path("/proc/cpuinfo")
 
 
-def seconds(action: Action, number: int) -> float:
+def time_calls(action: Action, number: int) -> float:
     """Give the seconds per call, over `number` calls and at least one."""
     number = max(number, 1)
     start = time.perf_counter()
@@ -41,14 +41,14 @@ def best_of(actions: Mapping[str, tuple[Action, int]], repeats: int) -> dict[str
         action()  # compile, fill caches
     for _ in range(repeats):
         for name, (action, number) in actions.items():
-            best[name] = min(best[name], seconds(action, number))
+            best[name] = min(best[name], time_calls(action, number))
     return best
 
 
-def machine(peers: Iterable[Peer] = ()) -> dict[str, object]:
+def describe_machine(peers: Iterable[Peer] = ()) -> dict[str, object]:
     """Describe the machine and the packages that times depend on, with those peers that are there."""
     return {
-        "cpu": _cpu(),
+        "cpu": _read_cpu(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -57,7 +57,7 @@ def machine(peers: Iterable[Peer] = ()) -> dict[str, object]:
     } | {peer.name: peer.version for peer in peers if peer.present}
 
 
-def _cpu() -> str:
-    lines = CPUS.read_text().splitlines() if CPUS.exists() else []
+def _read_cpu() -> str:
+    lines = CPU_INFO_PATH.read_text().splitlines() if CPU_INFO_PATH.exists() else []
     named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return named[0] if named else platform.processor() or platform.machine()

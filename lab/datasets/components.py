@@ -5,13 +5,13 @@ import numpy as np
 from lab.arrays import AnyArray, FloatArray
 
 
-def whitened(X: AnyArray, count: int) -> FloatArray:
+def whiten_components(X: AnyArray, count: int) -> FloatArray:
     """Give the first `count` principal components, each with variance one; needs scikit-learn.
 
     Examples
     --------
     >>> pixels = np.random.default_rng(0).integers(0, 255, size=(100, 20))
-    >>> components = whitened(pixels, 3)
+    >>> components = whiten_components(pixels, 3)
     >>> components.shape, components.var(axis=0, ddof=1).round(6).tolist()
     ((100, 3), [1.0, 1.0, 1.0])
     """

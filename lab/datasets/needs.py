@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from lab.commands import install
+from lab.commands import format_install
 
 
 class DataUnavailable(RuntimeError):  # noqa: N818 (what is wrong is the name)
@@ -14,12 +14,12 @@ class DataDamaged(ValueError):  # noqa: N818
     """A file, or what a source gave, is not the data set it should be."""
 
 
-def optional(module: str, what_for: str) -> Any:  # noqa: ANN401
+def import_optional(module: str, what_for: str) -> Any:  # noqa: ANN401
     """Import a module that only some data sets need.
 
     Examples
     --------
-    >>> optional("no_such_module", "reading tea leaves")
+    >>> import_optional("no_such_module", "reading tea leaves")
     Traceback (most recent call last):
     ...
     lab.datasets.needs.DataUnavailable: no_such_module is missing, which reading tea leaves needs.
@@ -30,5 +30,5 @@ def optional(module: str, what_for: str) -> Any:  # noqa: ANN401
     except ImportError as error:
         package = module.partition(".")[0]
         raise DataUnavailable(
-            f"{package} is missing, which {what_for} needs. Install it with: {install('lab')}"
+            f"{package} is missing, which {what_for} needs. Install it with: {format_install('lab')}"
         ) from error

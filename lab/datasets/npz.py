@@ -17,7 +17,7 @@ from lab.files import atomic_write
 Arrays: TypeAlias = dict[str, AnyArray]
 
 
-def digest(arrays: Arrays) -> str:
+def compute_digest(arrays: Arrays) -> str:
     """SHA-256 of the content of named arrays, whatever their order in memory.
 
     For every array, in the order of the names: the line `name dtype shape`, as numpy writes the two, and then the
@@ -26,9 +26,9 @@ def digest(arrays: Arrays) -> str:
     Examples
     --------
     >>> X = np.arange(6, dtype=np.int16).reshape(2, 3)
-    >>> digest({"X": X})
+    >>> compute_digest({"X": X})
     '11f81f1a35660a7c1b1e27db591fc32d7f943924383fd87d930b270c66d4200b'
-    >>> digest({"X": np.asfortranarray(X)}) == digest({"X": X}) != digest({"X": X.T})
+    >>> compute_digest({"X": np.asfortranarray(X)}) == compute_digest({"X": X}) != compute_digest({"X": X.T})
     True
     """
     total = hashlib.sha256()
@@ -40,13 +40,13 @@ def digest(arrays: Arrays) -> str:
     return total.hexdigest()
 
 
-def read(path: Path, sha256: str) -> Arrays:
+def read_arrays(path: Path, sha256: str) -> Arrays:
     """Read all arrays of a file, C-contiguous, after checking that their digest is `sha256`."""
     with path.open("rb") as file:
         try:
             with np.load(file, allow_pickle=False) as members:
                 arrays = {name: np.ascontiguousarray(members[name]) for name in members.files}
-            found = digest(arrays)
+            found = compute_digest(arrays)
         except Exception as error:  # broken bytes may fail anywhere: in the zip, the inflation, a header, an allocation
             raise DataDamaged(
                 f"{path} is truncated or not an .npz file of arrays ({error}): expected SHA-256 {sha256}, got none."
@@ -56,7 +56,7 @@ def read(path: Path, sha256: str) -> Arrays:
     return arrays
 
 
-def write(path: Path, arrays: Arrays) -> None:
+def write_arrays(path: Path, arrays: Arrays) -> None:
     """Write arrays to a compressed file that is never seen half written."""
     with atomic_write(path) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)

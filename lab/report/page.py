@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 from xml.etree import ElementTree
 
-from lab.commands import install
+from lab.commands import format_install
 from lab.files import atomic_write
 from lab.report import benchmarks as tables
 from lab.report import evolutions
-from lab.report.document import document
-from lab.report.markup import prose, slug, text
-from lab.reproduce.findings import BRACKETS, Claim, Findings, Picture, Verdict
+from lab.report.document import render_document
+from lab.report.markup import escape_prose, escape_text, make_slug
+from lab.reproduce.findings import BRACKETS_NOTE, Claim, Findings, Picture, Verdict
 
 # A shape for each verdict, so that none is told by its colour alone.
 ICONS: dict[Verdict, str] = {
@@ -25,7 +25,7 @@ ICONS: dict[Verdict, str] = {
     "too few runs": '<path d="M2 6h.01M6 6h.01M10 6h.01" stroke-width="2.4"/>',
     "measured": '<path d="M2 10V6M6 10V2M10 10V4.5"/>',
 }
-COUNTED: dict[Verdict, tuple[str, str]] = {
+COUNTED_FORMS: dict[Verdict, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "holds in part": ("holds in part", "hold in part"),
     "does not hold": ("does not hold", "do not hold"),
@@ -36,7 +36,7 @@ COUNTED: dict[Verdict, tuple[str, str]] = {
 
 def claims_table(findings: Sequence[Findings]) -> str:
     """Give the table, grouped by experiment; on a narrow screen its rows become cards."""
-    groups = "".join(_group(found) for found in findings if found.claims)
+    groups = "".join(_render_group(found) for found in findings if found.claims)
     if not groups:
         return '<p class="aside">No experiment of this run examined a claim.</p>'
     # The roles repeat what the elements are: browsers forget it when the rows are laid out as cards.
@@ -57,7 +57,7 @@ def claims_summary(findings: Sequence[Findings]) -> str:
     "Of the table's 3 rows, 2 hold and 1 has too few runs to tell."
     """
     verdicts = Counter(claim.verdict for found in findings for claim in found.claims)
-    parts = [f"{verdicts[v]} {COUNTED[v][verdicts[v] > 1]}" for v in get_args(Verdict) if verdicts[v]]
+    parts = [f"{verdicts[v]} {COUNTED_FORMS[v][verdicts[v] > 1]}" for v in get_args(Verdict) if verdicts[v]]
     if not parts:
         return ""
     counted = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
@@ -65,67 +65,67 @@ def claims_summary(findings: Sequence[Findings]) -> str:
     return f"Of the table's {total} rows, {counted}." if total > 1 else f"The table's one row {counted[2:]}."
 
 
-def anchor(found: Findings) -> str:
+def make_anchor(found: Findings) -> str:
     """Give the id of an experiment's section, which no other id on the page can be."""
-    return f"experiment-{slug(found.experiment)}"
+    return f"experiment-{make_slug(found.experiment)}"
 
 
-def badge(verdict: Verdict) -> str:
+def render_badge(verdict: Verdict) -> str:
     """Give the verdict in words, with its sign before it."""
     return (
-        f'<span class="badge {slug(verdict)}"><svg viewBox="0 0 12 12" aria-hidden="true">{ICONS[verdict]}</svg>'
-        f"{text(verdict)}</span>"
+        f'<span class="badge {make_slug(verdict)}"><svg viewBox="0 0 12 12" aria-hidden="true">{ICONS[verdict]}</svg>'
+        f"{escape_text(verdict)}</span>"
     )
 
 
-def _group(found: Findings) -> str:
+def _render_group(found: Findings) -> str:
     return (
         '<tbody role="rowgroup"><tr class="group" role="row"><th colspan="3" scope="rowgroup" role="rowheader">'
-        f'<a href="#{anchor(found)}">{text(found.title)}</a></th></tr>'
-        f"{''.join(map(_row, found.claims))}</tbody>"
+        f'<a href="#{make_anchor(found)}">{escape_text(found.title)}</a></th></tr>'
+        f"{''.join(map(_render_row, found.claims))}</tbody>"
     )
 
 
-def _row(claim: Claim) -> str:
+def _render_row(claim: Claim) -> str:
     beyond = '<span class="beyond">beyond the paper</span>' if claim.beyond else ""
     return (
         f'<tr role="row"><td role="cell" data-label="{"We ask" if claim.beyond else "The paper says"}">'
-        f"<div>{beyond}{prose(claim.paper)}</div></td>"
-        f'<td role="cell" data-label="We measured"><div>{prose(claim.measured)}'
-        f'<span class="settings">{prose(claim.settings)}</span></div></td>'
-        f'<td role="cell" data-label="Verdict"><div>{badge(claim.verdict)}</div></td></tr>'
+        f"<div>{beyond}{escape_prose(claim.paper)}</div></td>"
+        f'<td role="cell" data-label="We measured"><div>{escape_prose(claim.measured)}'
+        f'<span class="settings">{escape_prose(claim.settings)}</span></div></td>'
+        f'<td role="cell" data-label="Verdict"><div>{render_badge(claim.verdict)}</div></td></tr>'
     )
 
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LEAST = 0.85  # pixels of the page to a unit of a figure
-REFERENCE = re.compile(r"url\(#([^)]+)\)")
+MIN_PIXELS_PER_UNIT = 0.85  # pixels of the page to a unit of a figure
+URL_REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
-def embed(picture: Picture, prefix: str) -> str:
+def embed_picture(picture: Picture, prefix: str) -> str:
     """Draw a picture and give its SVG, described for those who cannot see it, all ids starting with `prefix`."""
-    root = ElementTree.fromstring(svg(_drawn(picture)))
+    root = ElementTree.fromstring(draw_svg(_draw_picture(picture)))
     _forget_namespaces(root)
-    _strip(root)
-    _rename(root, prefix)
+    _strip_style(root)
+    _prefix_ids(root, prefix)
     root.set("role", "img")
     # On a phone it scrolls in its frame rather than getting smaller than this: its letters have nine of these units.
-    root.set("style", f"--least: {LEAST * float(root.get('viewBox', '0 0 500 0').split()[2]):.0f}px")
+    root.set("style", f"--least: {MIN_PIXELS_PER_UNIT * float(root.get('viewBox', '0 0 500 0').split()[2]):.0f}px")
     root.set("aria-label", picture.description)
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _drawn(picture: Picture) -> "Figure":
+def _draw_picture(picture: Picture) -> "Figure":
     try:
-        from lab.plots import render
+        from lab.plots import render_picture
     except ImportError:
-        raise ImportError(f"The report's figures need matplotlib: {install('lab')}.") from None
-    return render(picture)
+        raise ImportError(f"The report's figures need matplotlib: {format_install('lab')}.") from None
+    return render_picture(picture)
 
 
-def svg(figure: "Figure") -> str:
+def draw_svg(figure: "Figure") -> str:
     """Draw a figure as SVG, letters as outlines: formulas come out as they were set, whatever fonts the reader has."""
     from matplotlib import rc_context
 
@@ -144,7 +144,7 @@ def _forget_namespaces(root: ElementTree.Element) -> None:
             element.set(name.rpartition("}")[2], element.attrib.pop(name))
 
 
-def _strip(root: ElementTree.Element) -> None:
+def _strip_style(root: ElementTree.Element) -> None:
     # matplotlib's style sheet says `*`, which on a page means every element of it; page.css says the same for figures.
     for parent in list(root.iter()):
         for child in list(parent):
@@ -153,7 +153,7 @@ def _strip(root: ElementTree.Element) -> None:
     root.attrib.pop("version", None)
 
 
-def _rename(root: ElementTree.Element, prefix: str) -> None:
+def _prefix_ids(root: ElementTree.Element, prefix: str) -> None:
     for element in root.iter():
         for name, value in element.attrib.items():
             if name == "id":
@@ -161,10 +161,10 @@ def _rename(root: ElementTree.Element, prefix: str) -> None:
             elif name == "href" and value.startswith("#"):
                 element.set(name, f"#{prefix}{value[1:]}")
             else:
-                element.set(name, REFERENCE.sub(rf"url(#{prefix}\1)", value))
+                element.set(name, URL_REFERENCE.sub(rf"url(#{prefix}\1)", value))
 
 
-PAPER = "Online Variance Reduction with Mixtures"
+PAPER_TITLE = "Online Variance Reduction with Mixtures"
 
 
 def write(
@@ -190,64 +190,68 @@ def write(
         Title to nested results, as in `lab/results`; written to `benchmarks.html` and linked.
     """
     # Everything is drawn before anything is written, so that an error leaves the last report as it was.
-    first = index(findings, facts, skipped, linked=benchmarks is not None)
-    second = None if benchmarks is None else tables.page(benchmarks)
+    first = render_index(findings, facts, skipped, linked=benchmarks is not None)
+    second = None if benchmarks is None else tables.render_page(benchmarks)
     folder = Path(out) / "report"
     folder.mkdir(parents=True, exist_ok=True)
     if second is not None:
-        _replace(folder / "benchmarks.html", second)
-    return _replace(folder / "index.html", first)
+        _write_page(folder / "benchmarks.html", second)
+    return _write_page(folder / "index.html", first)
 
 
-def index(findings: Sequence[Findings], facts: Mapping[str, str], skipped: Sequence[str], linked: bool = False) -> str:
+def render_index(
+    findings: Sequence[Findings], facts: Mapping[str, str], skipped: Sequence[str], linked: bool = False
+) -> str:
     """Give the first page; `linked` says whether there is a page of benchmarks to point to."""
-    if len({anchor(found) for found in findings}) < len(findings):
+    if len({make_anchor(found) for found in findings}) < len(findings):
         names = [found.experiment for found in findings]
         raise ValueError(f"Findings must be of different experiments, got {names}. Merge those of the same name.")
     numbers = count(1)
-    sections = "".join(_section(found, numbers) for found in findings)
+    sections = "".join(_render_section(found, numbers) for found in findings)
     contents = {"#claims": "The paper and this run"}
-    contents |= {f"#{anchor(found)}": found.title for found in findings}
+    contents |= {f"#{make_anchor(found)}": found.title for found in findings}
     contents |= {"#not-run": "Not run"} if skipped else {}
     contents |= {"#facts": "How it was run"}
     contents |= {"benchmarks.html": "Benchmarks"} if linked else {}
-    lead = f"What <cite>{PAPER}</cite> (ICML 2019) says, beside what came out when varmix ran it. "
+    lead = f"What <cite>{PAPER_TITLE}</cite> (ICML 2019) says, beside what came out when varmix ran it. "
     body = (
         f'<section id="claims" aria-label="The paper and this run">{claims_table(findings)}</section>'
-        f"{sections}{_not_run(skipped)}{_facts(facts)}"
+        f"{sections}{_not_run(skipped)}{_render_facts(facts)}"
     )
-    lead += f"{claims_summary(findings)} {BRACKETS}" if any(found.claims for found in findings) else ""
-    return document("The paper, run again", lead, contents, body, scripts=("plot.js",))
+    lead += f"{claims_summary(findings)} {BRACKETS_NOTE}" if any(found.claims for found in findings) else ""
+    return render_document("The paper, run again", lead, contents, body, scripts=("plot.js",))
 
 
-def _section(found: Findings, numbers: Iterator[int]) -> str:
-    parts = [_figure(picture, f"figure-{next(numbers)}") for picture in found.pictures]
-    parts += [evolutions.embed(evolution, f"plot-{next(numbers)}") for evolution in found.evolutions]
-    parts += [f'<p class="note">{prose(note)}</p>' for note in found.notes]
-    return f'<section id="{anchor(found)}"><h2>{text(found.title)}</h2>{"".join(parts)}</section>'
+def _render_section(found: Findings, numbers: Iterator[int]) -> str:
+    parts = [_render_figure(picture, f"figure-{next(numbers)}") for picture in found.pictures]
+    parts += [evolutions.embed_evolution(evolution, f"plot-{next(numbers)}") for evolution in found.evolutions]
+    parts += [f'<p class="note">{escape_prose(note)}</p>' for note in found.notes]
+    return f'<section id="{make_anchor(found)}"><h2>{escape_text(found.title)}</h2>{"".join(parts)}</section>'
 
 
-def _figure(picture: Picture, name: str) -> str:
-    drawn = embed(picture, f"{name}-")
+def _render_figure(picture: Picture, name: str) -> str:
+    drawn = embed_picture(picture, f"{name}-")
     return (
         f'<figure id="{name}"><div class="card" tabindex="0" role="region" aria-label="Figure">{drawn}</div>'
-        f"<figcaption>{prose(picture.caption)}</figcaption></figure>"
+        f"<figcaption>{escape_prose(picture.caption)}</figcaption></figure>"
     )
 
 
 def _not_run(skipped: Sequence[str]) -> str:
     if not skipped:
         return ""
-    items = "".join(f"<li>{prose(line)}</li>" for line in skipped)
+    items = "".join(f"<li>{escape_prose(line)}</li>" for line in skipped)
     return f'<section id="not-run"><h2>Not run</h2><ul class="skipped">{items}</ul></section>'
 
 
-def _facts(facts: Mapping[str, str]) -> str:
-    rows = "".join(f"<div><dt>{text(name)}</dt><dd>{prose(value)}</dd></div>" for name, value in facts.items())
+def _render_facts(facts: Mapping[str, str]) -> str:
+    rows = "".join(
+        f"<div><dt>{escape_text(name)}</dt><dd>{escape_prose(value)}</dd></div>" for name, value in facts.items()
+    )
     return f'<section id="facts"><h2>How it was run</h2><dl class="facts">{rows}</dl></section>'
 
 
-def _replace(path: Path, page: str) -> Path:
+def _write_page(path: Path, page: str) -> Path:
     with atomic_write(path) as file:
         file.write(page.encode())
     return path

@@ -5,8 +5,8 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from lab import datasets
-from lab.commands import install, program
-from lab.refusal import unknown
+from lab.commands import find_program, format_install
+from lab.refusal import refuse_unknown
 from lab.reproduce.experiment import Experiment
 
 
@@ -32,14 +32,16 @@ class Entry:
     def lacking(self) -> str | None:
         """What keeps it from running here and how to get it, to be read after its name; None if nothing does."""
         if self.missing:
-            return f"needs {', '.join(self.missing)}: {install(self.extra)}"
+            return f"needs {', '.join(self.missing)}: {format_install(self.extra)}"
         try:
             if not self.data or any(map(datasets.available, self.data)) or self.generates:
                 return None
         except datasets.DataUnavailable as error:  # the user named a folder that is none
             return f"needs data: {error}"
         to_fetch = next((name for name in self.data if datasets.SETS[name].fetchable), None)
-        how = f"{program()} data fetch {to_fetch}" if to_fetch else "put one into the folder that VARMIX_DATA names"
+        how = (
+            f"{find_program()} data fetch {to_fetch}" if to_fetch else "put one into the folder that VARMIX_DATA names"
+        )
         return f"needs data, any of {', '.join(self.data)}, and none is at hand: {how}"
 
 
@@ -70,21 +72,21 @@ ENTRIES = {
 }
 
 
-def names() -> tuple[str, ...]:
+def list_experiments() -> tuple[str, ...]:
     """Give all experiments, in the order of the paper."""
     return tuple(ENTRIES)
 
 
-def entry(name: str) -> Entry:
+def find_entry(name: str) -> Entry:
     """Give what is known about an experiment without importing it."""
     if name not in ENTRIES:
-        raise unknown("experiment", name, ENTRIES)
+        raise refuse_unknown("experiment", name, ENTRIES)
     return ENTRIES[name]
 
 
-def experiment(name: str) -> Experiment:
+def import_experiment(name: str) -> Experiment:
     """Import an experiment."""
-    entry(name)
+    find_entry(name)
     found = import_module(f"lab.experiments.{name}").EXPERIMENT
     assert isinstance(found, Experiment)  # every module of the catalogue has one
     return found

@@ -16,11 +16,11 @@ from lab.benchmarks import command as benchmarks
 from lab.files import atomic_write
 from lab.refusal import Refusal, make_writable
 from lab.reproduce import terminal
-from lab.reproduce.catalogue import entry, experiment, names
+from lab.reproduce.catalogue import find_entry, import_experiment, list_experiments
 from lab.reproduce.findings import Claim, Findings
 from lab.reproduce.records import Record
 from lab.reproduce.request import Request
-from lab.reproduce.runner import Failure, WorkerError, versions
+from lab.reproduce.runner import Failure, WorkerError, list_versions
 from lab.reproduce.work import Work
 
 try:
@@ -28,24 +28,24 @@ try:
 except ImportError:  # not on this system: two commands in one folder are then the user's own look-out
     fcntl = None  # type: ignore[assignment]
 
-LEAST_SPACE = 200e6  # bytes on the disk, far above what a full run writes
-PARTS = ("records", "figures", "report")
+MIN_FREE_BYTES = 200e6  # bytes on the disk, far above what a full run writes
+OUTPUT_FOLDERS = ("records", "figures", "report")
 
 
-def prepare(out: Path) -> None:
+def prepare_folder(out: Path) -> None:
     """Make the folder and its parts, and see that they can be written to, before there is anything to lose."""
-    for folder in (out, *(out / part for part in PARTS)):
+    for folder in (out, *(out / part for part in OUTPUT_FOLDERS)):
         make_writable(folder)
     free = shutil.disk_usage(out).free
-    if free < LEAST_SPACE:
+    if free < MIN_FREE_BYTES:
         raise Refusal(
-            f"Too little space on the disk of {out}: {free / 1e6:.0f} MB free, {LEAST_SPACE / 1e6:.0f} MB needed. "
+            f"Too little space on the disk of {out}: {free / 1e6:.0f} MB free, {MIN_FREE_BYTES / 1e6:.0f} MB needed. "
             f"Free some, or choose another folder with --out."
         )
 
 
 @contextmanager
-def locked(out: Path) -> Iterator[None]:
+def lock_folder(out: Path) -> Iterator[None]:
     """Keep other commands out of the folder; the system frees it when the process ends, however it ends."""
     with (out / ".lock").open("w") as file:
         if fcntl is not None:
@@ -72,13 +72,14 @@ def set_aside(out: Path, chosen: Sequence[str]) -> Path | None:
     return kept
 
 
-def markdown(found: Sequence[Findings], facts: Mapping[str, str]) -> str:
+def render_markdown(found: Sequence[Findings], facts: Mapping[str, str]) -> str:
     """Give the claims of all experiments, one table each, and how they were measured.
 
     Examples
     --------
     >>> claim = Claim("It works.", "It does, 2 [1, 3] times.", "holds", "40 seeds")
-    >>> print(markdown([Findings("demo", "A demonstration", [claim])], {"command": "python -m lab reproduce demo"}))
+    >>> found = [Findings("demo", "A demonstration", [claim])]
+    >>> print(render_markdown(found, {"command": "python -m lab reproduce demo"}))
     ## A demonstration
     <BLANKLINE>
     | the paper says | we measured | verdict |
@@ -88,39 +89,39 @@ def markdown(found: Sequence[Findings], facts: Mapping[str, str]) -> str:
     Made with: command python -m lab reproduce demo
     <BLANKLINE>
     """
-    parts = [_section(findings) for findings in found]
+    parts = [_render_section(findings) for findings in found]
     made = ", ".join(f"{name} {value}" for name, value in facts.items())
     return "".join(f"{part}\n" for part in parts) + f"Made with: {made}\n"
 
 
-def _section(findings: Findings) -> str:
-    rows = "".join(_row(claim) for claim in findings.claims)
+def _render_section(findings: Findings) -> str:
+    rows = "".join(_render_row(claim) for claim in findings.claims)
     return f"## {findings.title}\n\n| the paper says | we measured | verdict |\n|---|---|---|\n{rows}"
 
 
-def _row(claim: Claim) -> str:
+def _render_row(claim: Claim) -> str:
     said = f"*Beyond the paper:* {claim.paper}" if claim.beyond else claim.paper
     cells = (said, f"{claim.measured} ({claim.settings})", claim.verdict)
     return "| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in cells) + " |\n"
 
 
-def reproduce(request: Request, console: Console) -> int:
+def run_reproduction(request: Request, console: Console) -> int:
     """Make all runs that are missing, then the figures, the report and the table; give the exit code."""
-    chosen, skipped = choose(request.experiments)
-    prepare(request.out)
+    chosen, skipped = choose_experiments(request.experiments)
+    prepare_folder(request.out)
     try:
-        with locked(request.out):
-            return _reproduce(request, chosen, skipped, console)
+        with lock_folder(request.out):
+            return _run_chosen(request, chosen, skipped, console)
     except OSError as error:
         place = error.filename or request.out
         raise Refusal(f"{error.strerror or error}: {place}. What is finished is saved. {request.again()}") from None
 
 
-def choose(asked: Sequence[str]) -> tuple[list[str], list[str]]:
+def choose_experiments(asked: Sequence[str]) -> tuple[list[str], list[str]]:
     """Give the experiments to run, and a line for each that cannot; one that was asked for by name must be able to."""
     chosen, skipped = [], []
-    for name in dict.fromkeys(asked or names()):
-        lacking = entry(name).lacking
+    for name in dict.fromkeys(asked or list_experiments()):
+        lacking = find_entry(name).lacking
         if lacking is None:
             chosen.append(name)
         elif asked:
@@ -130,69 +131,72 @@ def choose(asked: Sequence[str]) -> tuple[list[str], list[str]]:
     return chosen, skipped
 
 
-def _reproduce(request: Request, chosen: Sequence[str], skipped: list[str], console: Console) -> int:
+def _run_chosen(request: Request, chosen: Sequence[str], skipped: list[str], console: Console) -> int:
     start = time.perf_counter()
     if not request.resume:
         kept = set_aside(request.out, chosen)
         if kept is not None:
-            terminal.say(
+            terminal.print_line(
                 console, f"Starting over: the earlier runs are in {kept}; --resume would have gone on with them."
             )
     work = Work(request, chosen)
-    terminal.announce(work, request, console)
+    terminal.announce_work(work, request, console)
     try:
         failures = work.perform(console)
-        return _conclude(request, work, failures, skipped, start, console)
+        return _conclude_run(request, work, failures, skipped, start, console)
     except KeyboardInterrupt:
-        terminal.say(console, f"Stopped: {work.saved()} {request.again()}")
+        terminal.print_line(console, f"Stopped: {work.saved()} {request.again()}")
         return 130
     except WorkerError as error:
-        terminal.say(console, f"{error}: {work.saved()} {request.again()}")
+        terminal.print_line(console, f"{error}: {work.saved()} {request.again()}")
         return 1
 
 
-def _conclude(
+def _conclude_run(
     request: Request, work: Work, failures: list[Failure], skipped: list[str], start: float, console: Console
 ) -> int:
     """Write and show what the runs came to; a table that is made from fewer runs than planned says so."""
     finished = {name: work.finished(name) for name in work.shown()}
     for name, records in finished.items():
         work.records.write_table(name, records)
-    found = [experiment(name).findings(records) for name, records in finished.items()]
-    measured, lacking = benchmarks.read(benchmarks.default_folder())
-    facts = _facts(request, finished, time.perf_counter() - start)
-    page = _publish(request.out, found, facts, [*skipped, *lacking], measured)
+    found = [import_experiment(name).findings(records) for name, records in finished.items()]
+    measured, lacking = benchmarks.read_results(benchmarks.default_folder())
+    facts = _describe_run(request, finished, time.perf_counter() - start)
+    page = _publish_report(request.out, found, facts, [*skipped, *lacking], measured)
     work.tell_damaged(console)
     if any(each.claims for each in found):
         console.print(terminal.claims_table(found))
     for line in work.remarks():
-        terminal.say(console, line)
+        terminal.print_line(console, line)
     terminal.tell_failures(failures, console)
     missing = work.planned() - sum(len(finished[name]) for name in work.plans)
     if missing:
-        terminal.say(console, f"{missing} runs are missing; the table is made from the others. {request.again()}")
+        terminal.print_line(
+            console, f"{missing} runs are missing; the table is made from the others. {request.again()}"
+        )
     for line in [*skipped, *lacking]:
-        terminal.say(console, f"left out: {line}")
-    terminal.say(console, f"Report: {page}")
+        terminal.print_line(console, f"left out: {line}")
+    terminal.print_line(console, f"Report: {page}")
     return 1 if missing else 0
 
 
-def _facts(request: Request, finished: Mapping[str, Sequence[Record]], seconds: float) -> dict[str, str]:
+def _describe_run(request: Request, finished: Mapping[str, Sequence[Record]], seconds: float) -> dict[str, str]:
     """Say how the run was made; versions are those of the runs, which may have been made by others."""
     found = Counter((name, made) for rows in finished.values() for r in rows for name, made in r.versions.items())
     runs = {name: [made for package, made in found if package == name] for name, _ in found}
     return {
         "command": request.command(),
-        "time": terminal.duration(seconds),
+        "time": terminal.format_duration(seconds),
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         **{
-            name: " and ".join(sorted(made)) for name, made in (runs or {n: [v] for n, v in versions().items()}).items()
+            name: " and ".join(sorted(made))
+            for name, made in (runs or {n: [v] for n, v in list_versions().items()}).items()
         },
     }
 
 
-def _publish(
+def _publish_report(
     out: Path,
     found: Sequence[Findings],
     facts: Mapping[str, str],
@@ -202,7 +206,7 @@ def _publish(
     """Write the figures, the summary and the report, with a page for the benchmarks if any were measured."""
     for findings in found:
         for picture in findings.pictures:
-            plots.save(plots.render(picture), out / "figures", picture.name)
+            plots.save(plots.render_picture(picture), out / "figures", picture.name)
     with atomic_write(out / "summary.md") as file:
-        file.write(markdown(found, facts).encode())
+        file.write(render_markdown(found, facts).encode())
     return report.write(out, found, facts, lacking, measured or None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BRACKETS = "Brackets hold 95 % intervals, [?] where there are too few runs for one."
+BRACKETS_NOTE = "Brackets hold 95 % intervals, [?] where there are too few runs for one."
 Verdict = Literal["holds", "holds in part", "does not hold", "too few runs", "measured"]
 
 

@@ -16,7 +16,7 @@ from lab.files import atomic_write
 Config: TypeAlias = Mapping[str, Any]
 Result: TypeAlias = Mapping[str, Any]
 
-FIELDS = ("experiment", "config", "result", "versions", "wall_seconds", "cpu_seconds")
+RECORD_FIELDS = ("experiment", "config", "result", "versions", "wall_seconds", "cpu_seconds")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Records:
 
     def path(self, experiment: str, config: Config) -> Path:
         """Give the file of a run; its name follows from the configuration."""
-        digest = hashlib.sha256(_canonical(config).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(_dump_canonical(config).encode()).hexdigest()[:16]
         return self.folder / experiment / f"{digest}.json"
 
     def has(self, experiment: str, config: Config) -> bool:
@@ -65,7 +65,7 @@ class Records:
     def encode(self, record: Record) -> str:
         """Give the text of a record, with its checksum; ValueError if it holds what JSON does not have."""
         body = asdict(record)
-        return _canonical({**body, "sha256": _checksum(body)})
+        return _dump_canonical({**body, "sha256": _compute_checksum(body)})
 
     def write_text(self, experiment: str, config: Config, text: str) -> Path:
         """Write the text of a record aside and rename it."""
@@ -84,7 +84,7 @@ class Records:
         """Write finished runs into one file of JSON lines, a row per run, for reading elsewhere."""
         path = self.folder / f"{experiment}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        rows = [_canonical(asdict(record)) + "\n" for record in records]
+        rows = [_dump_canonical(asdict(record)) + "\n" for record in records]
         with atomic_write(path) as file:
             file.write("".join(rows).encode())
         return path
@@ -96,8 +96,8 @@ class Records:
             return None
         except (UnicodeDecodeError, IsADirectoryError):
             text = ""
-        record = _parse(text)
-        if record is None or _canonical(record.config) != _canonical(config):
+        record = _parse_record(text)
+        if record is None or _dump_canonical(record.config) != _dump_canonical(config):
             aside = _free_name(path)
             path.replace(aside)
             self.damaged.append(aside)
@@ -113,21 +113,21 @@ def _free_name(path: Path) -> Path:
     return aside
 
 
-def _parse(text: str) -> Record | None:
+def _parse_record(text: str) -> Record | None:
     """Give the record that a text holds; None if it is damaged, whatever it was that came of it."""
     try:
         body = json.loads(text)
         checksum = body.pop("sha256")
-        sound = set(body) == set(FIELDS) and checksum == _checksum(body)
+        sound = set(body) == set(RECORD_FIELDS) and checksum == _compute_checksum(body)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return Record(**body) if sound else None
 
 
-def _canonical(value: object) -> str:
+def _dump_canonical(value: object) -> str:
     """One text for one value: sorted keys, no blanks, and no numbers that JSON does not have."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _checksum(body: Mapping[str, Any]) -> str:
-    return hashlib.sha256(_canonical(body).encode()).hexdigest()
+def _compute_checksum(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_dump_canonical(body).encode()).hexdigest()

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.commands import program
+from lab.commands import find_program
 from lab.reproduce.experiment import Mode
 
 
@@ -31,4 +31,4 @@ class Request:
 
     def again(self) -> str:
         """Say how to go on."""
-        return f"Go on with: {self.command(program())} --resume"
+        return f"Go on with: {self.command(find_program())} --resume"

@@ -22,12 +22,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from lab.reproduce.catalogue import experiment
+from lab.reproduce.catalogue import import_experiment
 from lab.reproduce.records import Config, Record, Records
 
 # One thread a worker: runs are the unit of parallel work, and times must mean something.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-PACKAGES = ("varmix", "numpy", "numba", "scipy", "scikit-learn", "torch", "gymnasium")
+RECORDED_PACKAGES = ("varmix", "numpy", "numba", "scipy", "scikit-learn", "torch", "gymnasium")
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ class WorkerError(RuntimeError):
     """A worker process ended without a word, most often for want of memory."""
 
 
-def perform(jobs: Sequence[Job], out: Path, workers: int, console: Console) -> list[Failure]:
+def perform_jobs(jobs: Sequence[Job], out: Path, workers: int, console: Console) -> list[Failure]:
     """Make all runs and record each; a run that raises is reported and the others go on."""
     failures: list[Failure] = []
-    with _bars(jobs, console) as (progress, bars), _pool(min(workers, len(jobs))) as pool:
+    with _show_bars(jobs, console) as (progress, bars), _open_pool(min(workers, len(jobs))) as pool:
         try:
-            with _deaf():
+            with _ignore_interrupts():
                 futures: dict[Future[str | None], Job] = {
-                    pool.submit(_work, job, out): job for job in one_of_each_first(jobs)
+                    pool.submit(_perform_job, job, out): job for job in one_of_each_first(jobs)
                 }
             for future in as_completed(futures):
                 job = futures[future]
@@ -85,10 +85,10 @@ def error_file(out: Path, job: Job) -> Path:
     return out / "errors" / job.experiment / Records(out).path(job.experiment, job.config).with_suffix(".txt").name
 
 
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """Give the versions of the packages that results may depend on, as far as they are installed."""
     found = {}
-    for name in PACKAGES:
+    for name in RECORDED_PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -96,7 +96,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _work(job: Job, out: Path) -> str | None:
+def _perform_job(job: Job, out: Path) -> str | None:
     """Make a run and record it; give None, or in a line what went wrong with it.
 
     What cannot be written is no fault of the run: it is raised, and ends the command.
@@ -104,9 +104,9 @@ def _work(job: Job, out: Path) -> str | None:
     wall, cpu = time.perf_counter(), time.process_time()
     path, records = error_file(out, job), Records(out / "records")
     try:
-        result = experiment(job.experiment).run(job.config)
+        result = import_experiment(job.experiment).run(job.config)
         spent = time.perf_counter() - wall, time.process_time() - cpu
-        text = records.encode(Record(job.experiment, job.config, result, versions(), *spent))
+        text = records.encode(Record(job.experiment, job.config, result, list_versions(), *spent))
     except Exception as error:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{job}\n\n{traceback.format_exc()}")
@@ -117,12 +117,12 @@ def _work(job: Job, out: Path) -> str | None:
 
 
 @contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+def _open_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Give a pool whose workers are gone when the block is left, however it is left."""
     os.environ.update({name: value for name, value in ONE_THREAD.items() if name not in os.environ})
     context = get_context("spawn")  # a fork of a process with threads may hang
     watched, held = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_follow, initargs=(watched,))
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_parent, initargs=(watched,))
     try:
         yield pool
         pool.shutdown(wait=True)
@@ -133,7 +133,7 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
+def _ignore_interrupts() -> Iterator[None]:
     """Let workers that are started meanwhile ignore Ctrl-C from their first moment: this process tells them to end."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -145,7 +145,7 @@ def _deaf() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _follow(watched: Connection) -> None:
+def _follow_parent(watched: Connection) -> None:
     """End this worker when the other end of the pipe closes; leave Ctrl-C to the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -157,7 +157,7 @@ def _follow(watched: Connection) -> None:
 
 
 @contextmanager
-def _bars(jobs: Sequence[Job], console: Console) -> Iterator[tuple[Progress, dict[str, TaskID]]]:
+def _show_bars(jobs: Sequence[Job], console: Console) -> Iterator[tuple[Progress, dict[str, TaskID]]]:
     """Give a bar per experiment; it fills by the time that runs are expected to take."""
     columns = (
         TextColumn("{task.description:<10}"),

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from lab.reproduce.catalogue import entry, experiment, names
+from lab.reproduce.catalogue import find_entry, import_experiment, list_experiments
 from lab.reproduce.records import Config, Record, Records
 from lab.reproduce.request import Request
-from lab.reproduce.runner import Failure, Job, perform, versions
-from lab.reproduce.terminal import say
+from lab.reproduce.runner import Failure, Job, list_versions, perform_jobs
+from lab.reproduce.terminal import print_line
 
 
 class Work:
@@ -17,11 +17,11 @@ class Work:
     def __init__(self, request: Request, chosen: Sequence[str]) -> None:
         self._request = request
         self.records = Records(request.out / "records")
-        self.plans = {name: experiment(name).plan(request.mode) for name in chosen}
+        self.plans = {name: import_experiment(name).plan(request.mode) for name in chosen}
 
     def runs(self, name: str) -> list[Config]:
         """Give all runs of an experiment as far as they are known: the planned ones, and what follows from them."""
-        chosen = experiment(name)
+        chosen = import_experiment(name)
         plan = self.plans[name] if name in self.plans else chosen.plan(self._request.mode)
         return [*plan, *chosen.then(self._request.mode, self.records.read(name, plan))]
 
@@ -50,11 +50,11 @@ class Work:
         failed = [failure.job for failure in failures]
         jobs = [job for job in self._missing(plans) if job not in failed]
         self.tell_damaged(console)
-        return perform(jobs, self._request.out, self._request.jobs, console) if jobs else []
+        return perform_jobs(jobs, self._request.out, self._request.jobs, console) if jobs else []
 
     def _missing(self, plans: Mapping[str, Sequence[Config]]) -> list[Job]:
         return [
-            Job(name, config, experiment(name).seconds(config))
+            Job(name, config, import_experiment(name).seconds(config))
             for name, plan in plans.items()
             for config in plan
             if not self.records.has(name, config)
@@ -62,20 +62,20 @@ class Work:
 
     def shown(self) -> list[str]:
         """Give the experiments to show: the chosen ones, and those that earlier calls have left records of."""
-        return [name for name in names() if name in self.plans or self._has_records(name)]
+        return [name for name in list_experiments() if name in self.plans or self._has_records(name)]
 
     def _has_records(self, name: str) -> bool:
-        return entry(name).lacking is None and any((self.records.folder / name).glob("*.json"))
+        return find_entry(name).lacking is None and any((self.records.folder / name).glob("*.json"))
 
     def tell_damaged(self, console: Console) -> None:
         """Name the records that were found damaged and set aside."""
         for path in self.records.damaged:
-            say(console, f"damaged record set aside as {path}; the run counts as not made.", "yellow")
+            print_line(console, f"damaged record set aside as {path}; the run counts as not made.", "yellow")
         self.records.damaged.clear()
 
     def remarks(self) -> list[str]:
         """Give a line for records that another version of varmix has made."""
-        mine = versions().get("varmix")
+        mine = list_versions().get("varmix")
         made = [r.versions.get("varmix") for name in self.shown() for r in self.finished(name)]
         others = sorted({str(version) for version in made if version != mine})
         if not others:

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from varmix._core.checkpoint import read
-from varmix._core.state import CheckpointError, loading, printable, read_array, read_count
+from varmix._core.checkpoint import read_checkpoint
+from varmix._core.state import CheckpointError, make_printable, read_array, read_count, wrap_load_errors
 from varmix._version import __version__
 
 BAR_WIDTH = 40  # of the longest bar
 MAX_LINES, MAX_LINE_WIDTH = 500, 400  # printed of a checkpoint that may come from anybody
-WRONG_CALL, FAILED = 2, 1  # exit codes
+EXIT_WRONG_CALL, EXIT_FAILED = 2, 1  # exit codes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,12 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show bars prints a question mark instead
     if options.command == "inspect":
-        return show(options.checkpoint)
+        return print_checkpoint(options.checkpoint)
     if options.command == "warmup":
         areas = [options.areas] if isinstance(options.areas, str) else options.areas
         return warm_up(list(AREAS) if "all" in areas else areas)
     parser.print_help()
-    return WRONG_CALL
+    return EXIT_WRONG_CALL
 
 
 def warm_up(areas: Sequence[str]) -> int:
@@ -56,12 +56,12 @@ def warm_up(areas: Sequence[str]) -> int:
             AREAS[area]()
         except ModuleNotFoundError as error:
             print(f"varmix: {error}", file=sys.stderr)
-            return FAILED
+            return EXIT_FAILED
         print(f"{area}: compiled in {time.perf_counter() - start:.1f} s")
     return 0
 
 
-def _use(sampler: Any) -> None:  # noqa: ANN401
+def _exercise_sampler(sampler: Any) -> None:  # noqa: ANN401
     for batch in (1, 8):
         draw = sampler.draw(batch)
         sampler.update(draw, np.ones(batch))
@@ -72,14 +72,14 @@ def _warm_core() -> None:
 
     n, labels = 60, np.arange(60) % 3
     points = np.random.default_rng(0).normal(size=(n, 4))
-    _use(varmix.vrm(varmix.Groups(labels), rng=0))
+    _exercise_sampler(varmix.vrm(varmix.Groups(labels), rng=0))
     for learner in (None, varmix.learners.BarrierNewton()):
         family = varmix.Groups(labels, replacement=False)
-        _use(varmix.vrm(family, learner=learner and varmix.learners.Cautious(learner), rng=0))
-    _use(varmix.vrm(varmix.Dense(np.full((n, 2), 1 / n)), rng=0))
-    _use(varmix.vrm(varmix.Distances(points, points[:2]), rng=0))
-    _use(varmix.vrm(varmix.KDpp(points, 3, [0.1, 1.0]), rng=0))
-    _use(varmix.uniform(n, rng=0))
+        _exercise_sampler(varmix.vrm(family, learner=learner and varmix.learners.Cautious(learner), rng=0))
+    _exercise_sampler(varmix.vrm(varmix.Dense(np.full((n, 2), 1 / n)), rng=0))
+    _exercise_sampler(varmix.vrm(varmix.Distances(points, points[:2]), rng=0))
+    _exercise_sampler(varmix.vrm(varmix.KDpp(points, 3, [0.1, 1.0]), rng=0))
+    _exercise_sampler(varmix.uniform(n, rng=0))
 
 
 def _warm_sklearn() -> None:
@@ -122,91 +122,91 @@ AREAS: dict[str, Callable[[], None]] = {
 AREA_HELP = "core (the default), sklearn, torch, rl or all"
 
 
-def show(path: Path) -> int:
+def print_checkpoint(path: Path) -> int:
     """Print the parts of a saved sampler, or of the one in a replay buffer, and its mixture as bars."""
-    name = printable(path)
+    name = make_printable(path)
     try:
-        state = read(path)
-        with loading(f"the file {name}"):
-            shown = list(islice(lines(state), MAX_LINES + 1))
+        state = read_checkpoint(path)
+        with wrap_load_errors(f"the file {name}"):
+            shown = list(islice(describe_state(state), MAX_LINES + 1))
     except FileNotFoundError:
         print(f"varmix: There is no file {name}. Pass a checkpoint written by varmix.save.", file=sys.stderr)
-        return WRONG_CALL
+        return EXIT_WRONG_CALL
     except (OSError, ValueError) as error:
-        reason = printable(error, longest=500)
+        reason = make_printable(error, longest=500)
         print(f"varmix: {name} is not a checkpoint that can be read: {reason}", file=sys.stderr)
-        return FAILED
+        return EXIT_FAILED
     for line in shown[:MAX_LINES]:
-        print(printable(line, longest=MAX_LINE_WIDTH))
+        print(make_printable(line, longest=MAX_LINE_WIDTH))
     if len(shown) > MAX_LINES:
         print("  ... and more")
     return 0
 
 
-def lines(state: Mapping[str, Any]) -> Iterator[str]:
+def describe_state(state: Mapping[str, Any]) -> Iterator[str]:
     """Tell of a sampler, of the one in a replay buffer, or what entries there are in a state of anything else."""
     if _is_sampler(state.get("sampler")):  # of a replay buffer, ours or TorchRL's
         settings = state.get("settings")
-        told = "TorchRL's" if settings is None else _settings({"class": "ReplayBuffer", **settings})
+        told = "TorchRL's" if settings is None else _format_settings({"class": "ReplayBuffer", **settings})
         yield f"A replay buffer: {told}"
-        yield from _sampler(state["sampler"])
+        yield from _describe_sampler(state["sampler"])
     elif _is_sampler(state):
-        yield from _sampler(state)
+        yield from _describe_sampler(state)
     else:
         yield "A state, not of a sampler"
-        yield from _table(_entries(state))
+        yield from _format_table(_list_entries(state))
 
 
 def _is_sampler(state: object) -> bool:
     return isinstance(state, Mapping) and {"serial", "settings", "components", "learner"} <= state.keys()
 
 
-def _sampler(state: Mapping[str, Any]) -> Iterator[str]:
+def _describe_sampler(state: Mapping[str, Any]) -> Iterator[str]:
     yield f"A sampler after {read_count(state, 'serial'):,} draws"
-    settings = {name: _settings(each) for name, each in state["settings"].items()}
-    families = {f"components{place}": _settings(family) for place, family in _families(state["components"])}
-    yield from _table(settings | families)
+    settings = {name: _format_settings(each) for name, each in state["settings"].items()}
+    families = {f"components{place}": _format_settings(family) for place, family in _walk_families(state["components"])}
+    yield from _format_table(settings | families)
     yield "Mixture"
     mixture = read_array(state["learner"], "mixture", np.float64, (None,), least=0.0, most=1.0)
     if not abs(mixture.sum() - 1.0) < 1e-6:
         raise CheckpointError(f"The saved mixture sums to {mixture.sum():.6g} instead of one: it is damaged.")
-    names = _names(state["components"])
+    names = _name_components(state["components"])
     if len(names) >= len(mixture):
         raise CheckpointError(f"There are {len(names)} settings for {len(mixture)} components: they are damaged.")
-    yield from bars(mixture[-MAX_LINES:], names if len(mixture) <= MAX_LINES else ())
+    yield from draw_bars(mixture[-MAX_LINES:], names if len(mixture) <= MAX_LINES else ())
 
 
-def _entries(state: Mapping[str, Any], place: str = "") -> dict[str, str]:
+def _list_entries(state: Mapping[str, Any], place: str = "") -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in state.items():
         if isinstance(value, Mapping):
-            found |= _entries(value, f"{place}{name}.")
+            found |= _list_entries(value, f"{place}{name}.")
             if len(found) > MAX_LINES:
                 break
         elif isinstance(value, np.ndarray):
             found[f"{place}{name}"] = f"{value.dtype} {value.shape}"
         else:
-            found[f"{place}{name}"] = printable(value)
+            found[f"{place}{name}"] = make_printable(value)
     return found
 
 
-def _table(rows: Mapping[str, str]) -> list[str]:
+def _format_table(rows: Mapping[str, str]) -> list[str]:
     longest = max(map(len, rows), default=0)
     longest = min(longest, 60)
     return [f"  {name:<{longest}}  {said}" for name, said in rows.items()]
 
 
-def bars(mixture: np.ndarray[Any, np.dtype[np.float64]], names: Sequence[str] = ()) -> list[str]:
-    r"""Give a bar per component, the last of which is the anchor; those without a name are numbered.
+def draw_bars(mixture: np.ndarray[Any, np.dtype[np.float64]], names: Sequence[str] = ()) -> list[str]:
+    r"""Give a bar per component, the last of which is the uniform one; those without a name are numbered.
 
     Examples
     --------
-    >>> print("\n".join(bars(np.array([0.75, 0.25]))))
+    >>> print("\n".join(draw_bars(np.array([0.75, 0.25]))))
       component 0   0.750  ████████████████████████████████████████
-      anchor        0.250  █████████████
+      uniform       0.250  █████████████
     """
     numbered = [f"component {j}" for j in range(len(names), len(mixture) - 1)]
-    names = [*names, *numbered, "uniform component"]
+    names = [*names, *numbered, "uniform"]
     longest = max(map(len, names))
     scale = BAR_WIDTH / mixture.max()
     return [
@@ -215,23 +215,25 @@ def bars(mixture: np.ndarray[Any, np.dtype[np.float64]], names: Sequence[str] = 
     ]
 
 
-def _names(components: Mapping[str, Any]) -> list[str]:
+def _name_components(components: Mapping[str, Any]) -> list[str]:
     settings = components["settings"] if components.get("family") == "Replay" else []
     return [f"epsilon {epsilon:g}, alpha {alpha:g}" for epsilon, alpha in settings]
 
 
-def _settings(settings: Mapping[str, Any]) -> str:
+def _format_settings(settings: Mapping[str, Any]) -> str:
     kind = settings.get("class", settings.get("family", "?"))
-    plain = (f"{k}={printable(v)}" for k, v in settings.items() if k not in ("class", "family") and np.ndim(v) == 0)
+    plain = (
+        f"{k}={make_printable(v)}" for k, v in settings.items() if k not in ("class", "family") and np.ndim(v) == 0
+    )
     return f"{kind}({', '.join(plain)})"
 
 
-def _families(state: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _walk_families(state: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
     if "families" not in state:
         yield place, state
         return
     for index, family in state["families"].items():
-        yield from _families(family, f"{place}.{index}")
+        yield from _walk_families(family, f"{place}.{index}")
 
 
 if __name__ == "__main__":

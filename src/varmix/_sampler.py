@@ -11,13 +11,21 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.draw import Draw, Ledger, Rows, seal
+from varmix._core.draw import Draw, Ledger, Rows, seal_draw
 from varmix._core.evidence import Evidence
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points, Subsets
-from varmix._core.state import CheckpointError, check_format, format_stamp, loading, printable, require, restored
+from varmix._core.state import (
+    CheckpointError,
+    check_format,
+    format_stamp,
+    make_printable,
+    require_entries,
+    restore_array,
+    wrap_load_errors,
+)
 from varmix._core.validation import FloatArray, IntArray, State, as_count, same
-from varmix._kernels.cost import weigh, weigh_groups
+from varmix._kernels.cost import weigh_draws, weigh_groups
 from varmix.allocate import Allocation, Shuffled, assign_batches, round_robin, stratified
 from varmix.components import Groups, Stack, with_uniform
 from varmix.components._base import Components, Disjoint, Inclusive, Shortcut, is_family
@@ -336,7 +344,7 @@ class Sampler:
                     weigh_groups(groups, shares, self._disjoint.masses, density, weights)
                 else:
                     atoms, ratios = self._drawn(lanes, len(mixture))
-                    weigh(ratios, mixture, density, weights)
+                    weigh_draws(ratios, mixture, density, weights)
             if not self._exact:
                 by_point = self._point_density
                 weights = self._reweight(density if by_point is None else by_point(atoms, mixture))
@@ -344,7 +352,7 @@ class Sampler:
             self._uniforms.rewind(mark)
             raise
         self._allocation = allocation
-        return seal(atoms, weights, ratios, density, self._ledger.issue(), self._ledger.sampler_id, groups)
+        return seal_draw(atoms, weights, ratios, density, self._ledger.issue(), self._ledger.sampler_id, groups)
 
     def _lanes(self, shares: FloatArray, m: int, batches: int) -> tuple[IntArray, FloatArray]:
         if batches == 1:
@@ -381,7 +389,7 @@ class Sampler:
             atoms = np.flatnonzero(space.target)
             weights = space.target[atoms] * len(atoms)
         ratios = self._components.ratios(atoms)
-        return seal(atoms, weights, ratios, 1.0 / weights, self._ledger.issue(), self._ledger.sampler_id)
+        return seal_draw(atoms, weights, ratios, 1.0 / weights, self._ledger.issue(), self._ledger.sampler_id)
 
     def update(self, draw: Draw, norms: ArrayLike, *, gradient: ArrayLike | None = None) -> None:
         """Learn from the losses or gradient norms of a batch.
@@ -473,15 +481,15 @@ class Sampler:
         CheckpointError
             If the state is damaged, of another sampler or of another format.  The sampler is then unchanged.
         """
-        with loading("a Sampler"):
+        with wrap_load_errors("a Sampler"):
             check_format(state, "a Sampler")
-            require(state, set(self.state_dict()), "a Sampler")
+            require_entries(state, set(self.state_dict()), "a Sampler")
             self._check_settings(state["settings"])
             ledger = Ledger.loaded(state)
             uniforms = Uniforms(0)
             uniforms.load_state_dict(state["uniforms"])
             learned = load_state(self.learner, self.components.k, state["learner"])
-            allocation = restored(state["allocation"], self._allocation, "allocation")
+            allocation = restore_array(state["allocation"], self._allocation, "allocation")
             if hasattr(self._allocate, "check_state"):
                 self._allocate.check_state(allocation)
             meter = GainMeter(reshuffled=self.reshuffled, cautious=isinstance(self._learner, Cautious))
@@ -492,12 +500,12 @@ class Sampler:
 
     def _check_settings(self, saved: object) -> None:
         settings = self._settings()
-        require(saved, set(settings), "a Sampler's settings")
+        require_entries(saved, set(settings), "a Sampler's settings")
         assert isinstance(saved, dict)
         for name, value in settings.items():
             if not same(saved[name], value):
                 raise CheckpointError(
-                    f"The saved sampler had {name} = {printable(saved[name])}, this one has {value}. "
+                    f"The saved sampler had {name} = {make_printable(saved[name])}, this one has {value}. "
                     f"Build the sampler as it was when it was saved."
                 )
 

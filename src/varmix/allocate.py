@@ -96,7 +96,7 @@ class Independent(_Stateless):
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Draw the lanes of `m` slots independently."""
         lanes = np.empty(m, np.int64)
-        kernels.independent(shares, uniforms.take(m), lanes)
+        kernels.draw_independent(shares, uniforms.take(m), lanes)
         return lanes, state
 
     def assign_batches(
@@ -113,7 +113,7 @@ class Stratified(_Stateless):
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Draw one lane from each of `m` equal parts of the cumulative shares."""
         lanes = np.empty(m, np.int64)
-        kernels.spread(shares, uniforms.take(m), lanes)
+        kernels.spread_slots(shares, uniforms.take(m), lanes)
         return lanes, state
 
     def assign_batches(
@@ -132,7 +132,7 @@ class Systematic(_Stateless):
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Draw `m` equally spaced lanes with one uniform."""
         lanes = np.empty(m, np.int64)
-        kernels.spread(shares, uniforms.take(1), lanes)
+        kernels.spread_slots(shares, uniforms.take(1), lanes)
         return lanes, state
 
     def assign_batches(
@@ -150,14 +150,14 @@ class OneComponent(_Stateless):
 
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Draw one lane and give it all `m` slots."""
-        return np.full(m, kernels.invert(shares, uniforms.take(1)[0]), dtype=np.int64), state
+        return np.full(m, kernels.find_lane(shares, uniforms.take(1)[0]), dtype=np.int64), state
 
     def assign_batches(
         self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray]:
         """Draw one lane for every batch."""
         lanes = np.empty(batches, np.int64)
-        kernels.independent(shares, uniforms.take(batches), lanes)
+        kernels.draw_independent(shares, uniforms.take(batches), lanes)
         return np.repeat(lanes, m), state
 
 
@@ -236,7 +236,7 @@ class Shuffled:
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Deal a lane to every slot."""
         lanes, state = np.empty(m, np.int64), state.copy()
-        kernels.shuffled(shares, self.period, uniforms.take(m), state, lanes)
+        kernels.shuffle_slots(shares, self.period, uniforms.take(m), state, lanes)
         return lanes, state
 
     def assign_batches(

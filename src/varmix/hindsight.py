@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix._core.evidence import Evidence
-from varmix._core.validation import FloatArray, as_floats, as_fraction, as_positive, first
+from varmix._core.validation import FloatArray, as_floats, as_fraction, as_positive, find_first
 from varmix._kernels.simplex import metric_step
 
 
@@ -34,7 +34,9 @@ def best_mixture(evidence: Evidence, *, gamma: float = 0.0, tolerance: float = 1
     gamma, tolerance = as_fraction(gamma, "gamma", zero=True), as_positive(tolerance, "tolerance")
     hopeless = (evidence.coefficients > 0) & ~evidence.ratios.any(axis=1)
     if hopeless.any():
-        raise ValueError(f"No mixture has a finite cost: row {first(hopeless)} has a loss, and ratio zero everywhere.")
+        raise ValueError(
+            f"No mixture has a finite cost: row {find_first(hopeless)} has a loss, and ratio zero everywhere."
+        )
     k = evidence.ratios.shape[1]
     w = np.full(k, (1.0 - gamma) / k)
     w[-1] += gamma
@@ -43,13 +45,13 @@ def best_mixture(evidence: Evidence, *, gamma: float = 0.0, tolerance: float = 1
         return Best(w, 0.0, 0.0)
     evidence = Evidence(evidence.ratios, evidence.coefficients / scale)
     value = evidence.value(w)
-    gap = _gap(w, evidence.gradient(w), gamma)
+    gap = _compute_gap(w, evidence.gradient(w), gamma)
     for _ in range(500):
         if gap <= tolerance * value:
             break
         x = _newton_point(evidence, w, gamma)
         better = _line_search(evidence, w, x, value)
-        lower, narrower = evidence.value(better), _gap(better, evidence.gradient(better), gamma)
+        lower, narrower = evidence.value(better), _compute_gap(better, evidence.gradient(better), gamma)
         if lower >= value and narrower >= gap:  # near the end a step may gain less than the cost can show
             break
         w, value, gap = better, lower, narrower
@@ -64,7 +66,7 @@ def _newton_point(evidence: Evidence, w: FloatArray, gamma: float) -> FloatArray
     return x
 
 
-def _gap(w: FloatArray, g: FloatArray, gamma: float) -> float:
+def _compute_gap(w: FloatArray, g: FloatArray, gamma: float) -> float:
     vertex = (1.0 - gamma) * g.min() + gamma * g[-1]
     return max(float(g @ w - vertex), 0.0)
 

@@ -8,24 +8,24 @@ from numpy.typing import ArrayLike
 
 from varmix._core.draw import Draw
 from varmix._core.evidence import Evidence
-from varmix._core.state import CheckpointError, loading, read_array, read_count, read_number, require
+from varmix._core.state import CheckpointError, read_array, read_count, read_number, require_entries, wrap_load_errors
 from varmix._core.validation import FloatArray, State, as_count, as_floats
-from varmix._kernels.cost import add_moments, measure, moments
+from varmix._kernels.cost import add_moments, measure_receipt, write_moments
 from varmix.learners._cautious import OFF_BELOW, ON_ABOVE
 
-CONFIDENT = 1.959963984540054  # standard deviations on either side of a 95 % interval
+NORMAL_QUANTILE = 1.959963984540054  # standard deviations on either side of a 95 % interval
 # Gains below which plain shuffling is the better choice, and from which it was never significantly better: measured for
 # reshuffled groups (served round robin, on convex problems), and for draws with replacement, which have to make up for
 # what shuffling gives for nothing.
 RESHUFFLED, REPLACED = (OFF_BELOW, ON_ABOVE), (OFF_BELOW, 3.5)
 QUIET = 0.1  # noise below which less of it hardly shows
-SHOWS = (
+NOISE_CAVEAT = (
     "Less noise shows only where noise limits progress and the step is as long as noise allows: a longer step may be "
     "needed. It says nothing about held-out loss."
 )
-ROUNDING = 1e-6  # what the sums of a very long run may be off by, relative to their size
+MAX_ROUNDING_ERROR = 1e-6  # what the sums of a very long run may be off by, relative to their size
 LARGEST_WEIGHT = 1e120  # of a saved meter, and the largest density: squares of their sums are still finite
-UNDERFLOW = 1e-290  # below it squares lose their digits
+MIN_EXACT_SQUARE = 1e-290  # below it squares lose their digits
 
 
 class Interval(NamedTuple):
@@ -72,7 +72,7 @@ class Moments(NamedTuple):
     def of(cls, evidence: Evidence) -> "Moments":
         """Give the moments of a draw's evidence."""
         means = np.empty(4)
-        largest = moments(evidence.coefficients, evidence.density, means)
+        largest = write_moments(evidence.coefficients, evidence.density, means)
         uniform, mixture, weight, square = means.tolist()
         return cls(len(evidence.density), uniform, mixture, weight, square, largest)
 
@@ -173,7 +173,7 @@ class GainMeter:
 
     def add(self, evidence: Evidence, gradient: FloatArray | None = None) -> None:
         """Add the evidence of a receipt, and its mean gradient as `check_gradient` returns it; this cannot fail."""
-        measure(evidence.coefficients, evidence.density, self._numbers)
+        measure_receipt(evidence.coefficients, evidence.density, self._numbers)
         if gradient is not None or self._previous is not None:
             self._add_gradient(gradient, float(evidence.coefficients.mean()), len(evidence.density))
 
@@ -214,7 +214,7 @@ class GainMeter:
         if effective <= 1.5:
             return Interval(ratio, 0.0, math.inf)
         variance = max(aa - 2 * ratio * ab + ratio**2 * bb, 0.0) * effective / (effective - 1)
-        half = min(CONFIDENT * math.sqrt(variance) / a, 700.0)  # of log G, so that the interval stays positive
+        half = min(NORMAL_QUANTILE * math.sqrt(variance) / a, 700.0)  # of log G, so that the interval stays positive
         return Interval(ratio, ratio * math.exp(-half), ratio * math.exp(half))
 
     @property
@@ -308,8 +308,8 @@ class GainMeter:
                 f"compare with plain shuffling before you keep it on."
             )
         if gain.value < self._keep:
-            return f"That may or may not beat plain shuffling: compare both before you keep it on. {SHOWS}"
-        return f"That is enough to keep it on. {SHOWS}"
+            return f"That may or may not beat plain shuffling: compare both before you keep it on. {NOISE_CAVEAT}"
+        return f"That is enough to keep it on. {NOISE_CAVEAT}"
 
     def summary(self) -> dict[str, float | str]:
         """Give everything as a flat dictionary, for loggers."""
@@ -348,8 +348,8 @@ class GainMeter:
 
     def load_state_dict(self, state: State) -> None:
         """Go on where a meter with the same window was saved; raise `CheckpointError` and stay as before otherwise."""
-        require(state, set(self.state_dict()), "a GainMeter")
-        with loading("a GainMeter"):
+        require_entries(state, set(self.state_dict()), "a GainMeter")
+        with wrap_load_errors("a GainMeter"):
             if read_number(state, "decay", most=1.0) != self._numbers[4]:
                 raise CheckpointError(
                     "The saved meter has another window: build the meter as it was when it was saved."
@@ -374,20 +374,33 @@ class GainMeter:
         """Check what holds of sums over receipts, whatever these were: second moments are at most one unit."""
         m, r, rr, a, b = sums.tolist()
         mm, aa, ab, bb = squares.tolist()
-        _demand(_below(m, draws) and _below(self._covered(batches), m), "draws that the receipts do not hold")
+        _require_sound(
+            _is_at_most(m, draws) and _is_at_most(self._covered(batches), m), "draws that the receipts do not hold"
+        )
         if self._window is None:
-            _demand(_below(draws, m), "draws that the receipts do not hold")
-        _demand(m / LARGEST_WEIGHT <= r and _below(r, m * largest), "weights that are too small or too large")
-        _demand(_below(r * r, m * rr) and _below(rr, largest * r), "weights that contradict each other")
-        _demand(_below(a, m) and _below(b, m), "second moments that are too large")
-        _demand(_below(b, largest * a) and _below(a, b * LARGEST_WEIGHT), "second moments that contradict each other")
+            _require_sound(_is_at_most(draws, m), "draws that the receipts do not hold")
+        _require_sound(
+            m / LARGEST_WEIGHT <= r and _is_at_most(r, m * largest), "weights that are too small or too large"
+        )
+        _require_sound(
+            _is_at_most(r * r, m * rr) and _is_at_most(rr, largest * r), "weights that contradict each other"
+        )
+        _require_sound(_is_at_most(a, m) and _is_at_most(b, m), "second moments that are too large")
+        _require_sound(
+            _is_at_most(b, largest * a) and _is_at_most(a, b * LARGEST_WEIGHT),
+            "second moments that contradict each other",
+        )
         rows = ((m, m, mm), (a, a, aa), (a, b, ab), (b, b, bb))
-        _demand(all(_below(square, x * y) for x, y, square in rows), "squares that are too large for their sums")
+        _require_sound(
+            all(_is_at_most(square, x * y) for x, y, square in rows), "squares that are too large for their sums"
+        )
         own = ((m, mm), (a, aa), (b, bb))
-        _demand(all(_below(x * x, batches * square) for x, square in own), "squares that are too small for their sums")
-        _demand(_below(ab * ab, aa * bb), "squares that contradict each other")
-        _demand(
-            _below(recent.max(), draws) and _below(recent[1], largest * recent[0]),
+        _require_sound(
+            all(_is_at_most(x * x, batches * square) for x, square in own), "squares that are too small for their sums"
+        )
+        _require_sound(_is_at_most(ab * ab, aa * bb), "squares that contradict each other")
+        _require_sound(
+            _is_at_most(recent.max(), draws) and _is_at_most(recent[1], largest * recent[0]),
             "recent sums that are longer than the run",
         )
 
@@ -400,24 +413,29 @@ def _check_counts(batches: int, draws: int, largest: float, unit: float, arrays:
     """Check that nothing was measured before the first receipt, and no loss before there was a unit for it."""
     sums, squares, recent, pairs = arrays
     if batches:
-        _demand(draws >= batches and largest > 0.0, "receipts without draws")
+        _require_sound(draws >= batches and largest > 0.0, "receipts without draws")
     else:
-        _demand(draws == largest == unit == 0 and not any(array.any() for array in arrays), "sums without receipts")
+        _require_sound(
+            draws == largest == unit == 0 and not any(array.any() for array in arrays), "sums without receipts"
+        )
     if unit == 0.0:
-        _demand(not any((*sums[3:], *squares[1:], *recent, *pairs)), "second moments without a unit")
+        _require_sound(not any((*sums[3:], *squares[1:], *recent, *pairs)), "second moments without a unit")
 
 
 def _check_pairs(batches: int, pairs: FloatArray) -> None:
     number, inner, squares, uniform, size = pairs.tolist()
-    fits = min(number, squares, uniform, size) >= 0.0 and _below(number, batches - 1) and _below(size, number)
-    _demand(fits and _below(uniform, size) and _below(abs(inner), squares), "mean gradients that contradict each other")
+    fits = min(number, squares, uniform, size) >= 0.0 and _is_at_most(number, batches - 1) and _is_at_most(size, number)
+    _require_sound(
+        fits and _is_at_most(uniform, size) and _is_at_most(abs(inner), squares),
+        "mean gradients that contradict each other",
+    )
 
 
-def _below(x: float, y: float) -> bool:
+def _is_at_most(x: float, y: float) -> bool:
     """Whether x <= y, but for rounding and for numbers so small that their digits are lost."""
-    return x <= y * (1.0 + ROUNDING) + UNDERFLOW
+    return x <= y * (1.0 + MAX_ROUNDING_ERROR) + MIN_EXACT_SQUARE
 
 
-def _demand(holds: bool, fault: str) -> None:
+def _require_sound(holds: bool, fault: str) -> None:
     if not holds:
         raise CheckpointError(f"The saved state of a GainMeter is damaged: it has {fault}.")

@@ -29,7 +29,7 @@ class RestrictedSimplex:
             raise ValueError("v must have at least one entry, got none.")
         nearest = np.empty(len(vector))
         kernels.project_restricted(vector, self.gamma, nearest)
-        kernels.settle(nearest, self.gamma)
+        kernels.clip_to_simplex(nearest, self.gamma)
         return nearest
 
     def step(self, w: ArrayLike, g: ArrayLike, H: ArrayLike) -> FloatArray:
@@ -42,8 +42,10 @@ class RestrictedSimplex:
         mixture, slope, metric = self._checked(w, g, H)
         best = np.empty(len(mixture))
         if kernels.metric_step(mixture, slope, metric, self.gamma, best) <= kernels.CUT_SHORT:
-            kernels.approach(mixture, slope, metric, self.gamma * (np.arange(len(best)) == len(best) - 1), best)
-            kernels.settle(best, self.gamma)
+            kernels.descend_projected(
+                mixture, slope, metric, self.gamma * (np.arange(len(best)) == len(best) - 1), best
+            )
+            kernels.clip_to_simplex(best, self.gamma)
         return best
 
     def pgd(self, w: ArrayLike, g: ArrayLike, H: ArrayLike, steps: int) -> FloatArray:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from varmix._core.validation import as_count, as_fraction, as_positive
 from varmix.learners import OGD, ONS
-from varmix.learners._ogd import DIAMETER
+from varmix.learners._ogd import SIMPLEX_DIAMETER
 
-MOST = 0.5  # a gamma above this leaves nothing to learn
+MAX_GAMMA = 0.5  # a gamma above this leaves nothing to learn
 
 
 @dataclass(frozen=True)
@@ -28,19 +28,19 @@ class Settings:
     @property
     def beta(self) -> float:
         """Hazan et al. 2006: half of the smaller of 1 / (4 G D) and alpha."""
-        return 0.5 * min(1.0 / (4.0 * self.gradient_bound * DIAMETER), self.alpha)
+        return 0.5 * min(1.0 / (4.0 * self.gradient_bound * SIMPLEX_DIAMETER), self.alpha)
 
     @property
     def eps(self) -> float:
         """Hazan et al. 2006: 1 / (beta D)^2."""
-        return 1.0 / (self.beta * DIAMETER) ** 2
+        return 1.0 / (self.beta * SIMPLEX_DIAMETER) ** 2
 
     def ons(self) -> ONS:
         """Give the learner with these settings."""
         return ONS(gamma=self.gamma, beta=self.beta, eps=self.eps)
 
 
-def full_information(rounds: int, k: int, L: float = 1.0, largest_gamma: float = MOST) -> Settings:
+def full_information(rounds: int, k: int, L: float = 1.0, largest_gamma: float = MAX_GAMMA) -> Settings:
     """Theorem 1: gamma = 3 k^(1/2) (log T / T)^(1/3), alpha = 2 gamma / L, G = L sqrt(k) / gamma^2.
 
     Examples
@@ -48,12 +48,12 @@ def full_information(rounds: int, k: int, L: float = 1.0, largest_gamma: float =
     >>> full_information(rounds=1_000_000, k=7).gamma.__round__(4)
     0.1905
     """
-    T, k, L = _checked(rounds, k, L)
+    T, k, L = _check_arguments(rounds, k, L)
     gamma = min(3.0 * math.sqrt(k) * (math.log(T) / T) ** (1 / 3), as_fraction(largest_gamma, "largest_gamma"))
     return Settings(gamma, 2.0 * gamma / L, L * math.sqrt(k) / gamma**2)
 
 
-def partial_information(rounds: int, k: int, c: float, L: float = 1.0, largest_gamma: float = MOST) -> Settings:
+def partial_information(rounds: int, k: int, c: float, L: float = 1.0, largest_gamma: float = MAX_GAMMA) -> Settings:
     """Theorem 2: gamma = k^(3/8) (c / T)^(1/5), alpha = 2 gamma^2 / L, G = L c sqrt(k) / gamma^3.
 
     Examples
@@ -61,12 +61,12 @@ def partial_information(rounds: int, k: int, c: float, L: float = 1.0, largest_g
     >>> partial_information(rounds=1_000_000, k=7, c=10.0).gamma.__round__(4)
     0.2074
     """
-    T, k, L = _checked(rounds, k, L)
+    T, k, L = _check_arguments(rounds, k, L)
     gamma = min(k ** (3 / 8) * (as_positive(c, "c") / T) ** (1 / 5), as_fraction(largest_gamma, "largest_gamma"))
     return Settings(gamma, 2.0 * gamma**2 / L, L * c * math.sqrt(k) / gamma**3)
 
 
-def gradient_descent(rounds: int, k: int, L: float = 1.0, largest_gamma: float = MOST) -> OGD:
+def gradient_descent(rounds: int, k: int, L: float = 1.0, largest_gamma: float = MAX_GAMMA) -> OGD:
     """The appendix: balance G D sqrt(T) with gamma L T; gamma = sqrt(2) (k / T)^(1/6), step D / (G sqrt(T)).
 
     Examples
@@ -74,10 +74,10 @@ def gradient_descent(rounds: int, k: int, L: float = 1.0, largest_gamma: float =
     >>> gradient_descent(rounds=1_000_000, k=7).gamma.__round__(4)
     0.1956
     """
-    T, k, L = _checked(rounds, k, L)
+    T, k, L = _check_arguments(rounds, k, L)
     gamma = min(math.sqrt(2.0) * (k / T) ** (1 / 6), as_fraction(largest_gamma, "largest_gamma"))
     gradient_bound = L * math.sqrt(k) / gamma**2
-    return OGD(gamma=gamma, step_size=DIAMETER / (gradient_bound * math.sqrt(T)))
+    return OGD(gamma=gamma, step_size=SIMPLEX_DIAMETER / (gradient_bound * math.sqrt(T)))
 
 
 def theorem_1_bound(rounds: int, k: int, L: float = 1.0) -> float:
@@ -88,9 +88,9 @@ def theorem_1_bound(rounds: int, k: int, L: float = 1.0) -> float:
     >>> round(theorem_1_bound(rounds=1000, k=4))
     1904
     """
-    T, k, L = _checked(rounds, k, L)
+    T, k, L = _check_arguments(rounds, k, L)
     return float(5.0 * L * math.sqrt(k) * T ** (2 / 3) * math.log(T) ** (1 / 3))
 
 
-def _checked(rounds: int, k: int, L: float) -> tuple[int, int, float]:
+def _check_arguments(rounds: int, k: int, L: float) -> tuple[int, int, float]:
     return as_count(rounds, "rounds", least=2), as_count(k, "k"), as_positive(L, "L")

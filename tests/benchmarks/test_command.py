@@ -17,7 +17,7 @@ from lab.benchmarks.command import Benchmark
 from lab.benchmarks.peers import Peer
 from lab.reproduce import command as reproduce
 
-NAMES = catalogue.names()  # before tests replace them
+NAMES = catalogue.list_benchmarks()  # before tests replace them
 CHECKOUT = Path(__file__).parents[2]
 ABSENT = Peer("nobody", "no_such_module", "bench")
 
@@ -116,7 +116,7 @@ def test_a_disk_that_is_full_in_the_end_is_told(capsys, tmp_path, monkeypatch):
     def full(folder, name, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lab.benchmarks.command.write", full)
+    monkeypatch.setattr("lab.benchmarks.command.write_results", full)
     assert call("bench", "core") == 2
     assert "No space left on device" in capsys.readouterr().err
 
@@ -148,32 +148,32 @@ def test_a_real_ctrl_c_is_one_line(tmp_path):
 
 
 def test_a_result_replaces_the_last_one_whole_or_not_at_all(tmp_path):
-    path = results.write(tmp_path, "core", {"us": 1})
+    path = results.write_results(tmp_path, "core", {"us": 1})
     before = path.read_bytes()
     with pytest.raises(ValueError, match="JSON"):
-        results.write(tmp_path, "core", {"fine": 1, "us": float("nan")})
+        results.write_results(tmp_path, "core", {"fine": 1, "us": float("nan")})
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_results_are_read_by_title_in_the_order_of_the_catalogue(tmp_path):
     for name in ("sets", "another", "core"):
-        results.write(tmp_path, name, {"us": 1})
-    found, lacking = results.read(tmp_path)
+        results.write_results(tmp_path, name, {"us": 1})
+    found, lacking = results.read_results(tmp_path)
     assert list(found) == ["The core", "The sets", "another"]
     assert lacking == []
 
 
 def test_no_results_are_named_with_the_command(tmp_path):
-    assert results.read(tmp_path / "nowhere") == ({}, ["benchmarks: run `python -m lab bench`"])
+    assert results.read_results(tmp_path / "nowhere") == ({}, ["benchmarks: run `python -m lab bench`"])
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"3", b"null", b"\xff\xfe", b'"\\ud800"', b'["\\ud800"]', b"[" * 10**5])
 def test_a_damaged_file_is_named_and_the_others_are_read(tmp_path, content):
-    results.write(tmp_path, "sets", {"us": 1})
+    results.write_results(tmp_path, "sets", {"us": 1})
     (tmp_path / "core.json").write_bytes(content)
     (tmp_path / "other.json").write_bytes(content)
-    found, lacking = results.read(tmp_path)
+    found, lacking = results.read_results(tmp_path)
     assert found == {"The sets": {"us": 1}}
     assert lacking == [
         f"benchmarks: {tmp_path / 'core.json'} is damaged. Make it again: `python -m lab bench core`",
@@ -183,19 +183,19 @@ def test_a_damaged_file_is_named_and_the_others_are_read(tmp_path, content):
 
 def test_what_cannot_be_opened_is_named(tmp_path):
     (tmp_path / "core.json").mkdir()
-    found, (line,) = results.read(tmp_path)
+    found, (line,) = results.read_results(tmp_path)
     assert found == {}
     assert "core.json cannot be read (Is a directory)" in line
 
 
 @pytest.fixture
 def no_experiments(monkeypatch):
-    monkeypatch.setattr(reproduce, "choose", lambda asked: ([], []))
+    monkeypatch.setattr(reproduce, "choose_experiments", lambda asked: ([], []))
 
 
 def report(tmp_path, capsys):
     request = reproduce.Request((), "quick", 1, tmp_path / "out", False)
-    assert reproduce.reproduce(request, Console(soft_wrap=True)) == 0
+    assert reproduce.run_reproduction(request, Console(soft_wrap=True)) == 0
     return capsys.readouterr().out, tmp_path / "out" / "report"
 
 
@@ -235,7 +235,7 @@ def test_whatever_json_holds_can_be_shown(tmp_path, capsys):
 
 
 def test_the_results_of_this_checkout_can_be_read():
-    found, lacking = results.read(CHECKOUT / "lab" / "results")
+    found, lacking = results.read_results(CHECKOUT / "lab" / "results")
     assert len(found) >= 4
     assert lacking == []
 

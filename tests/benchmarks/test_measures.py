@@ -16,7 +16,7 @@ from lab.benchmarks import bias, core, estimators, kmeans, loaders, replay, sets
 from lab.benchmarks import command as catalogue
 from lab.benchmarks import core as processes
 from lab.benchmarks.peers import DPPY, TORCH
-from lab.benchmarks.timing import best_of, machine, seconds
+from lab.benchmarks.timing import best_of, describe_machine, time_calls
 from lab.datasets import DataUnavailable
 
 CORE = core.Scale(n=200, calls=1, repeats=1, rounds=1000, starts=2, huge=())
@@ -33,7 +33,7 @@ def console():
 def quick_starts(monkeypatch):
     """The first process says that it was slow, as one that compiles is."""
     code = "import os; p = os.environ['NUMBA_CACHE_DIR'] + '/x'; print(3, 2 if os.path.exists(p) else 9); open(p, 'w')"
-    monkeypatch.setattr(processes, "START", code)
+    monkeypatch.setattr(processes, "START_CODE", code)
 
 
 def numbers(results):
@@ -64,7 +64,9 @@ def test_the_core_is_measured_beside_a_peer(console):
 @pytest.mark.usefixtures("no_peers", "quick_starts")
 def test_without_a_peer_the_core_is_measured_without_ratios(console):
     speed = core.measure(console, CORE)["speed"]
-    assert set(speed) == {f"{name}, m = {m}" for name in ("Dense", "Groups", "Groups, reshuffled") for m in core.SIZES}
+    assert set(speed) == {
+        f"{name}, m = {m}" for name in ("Dense", "Groups", "Groups, reshuffled") for m in core.DRAW_SIZES
+    }
     assert all(set(row) == {"us"} for row in speed.values())
     assert "RandomSampler" not in printed(console)
     assert "nan" not in printed(console)
@@ -92,8 +94,8 @@ def test_without_a_peer_sets_are_measured_without_ratios(console):
 def test_the_real_peers_are_called_as_they_want_to_be(console):
     if not (TORCH.present and DPPY.present):
         pytest.skip("needs torch and DPPy")
-    assert core.speed(console, CORE)["RandomSampler, one index, ns"] > 0
-    assert sets.draws(console, SETS)["DPPy"]["us a set"] > 0
+    assert core.measure_speed(console, CORE)["RandomSampler, one index, ns"] > 0
+    assert sets.measure_draws(console, SETS)["DPPy"]["us a set"] > 0
 
 
 LOADERS = loaders.Scale(n=300, features=(3,), repeats=1, workers=(0, 1), huge=1000)
@@ -184,9 +186,9 @@ def test_a_race_ends_when_the_peers_inertia_is_reached_or_says_that_it_is_not(co
         model = make(0)
         return (1.0, 2.0) if not hasattr(model, "max_steps") else (1.5 - (model.max_steps or 0) / 100, 0.5)
 
-    monkeypatch.setattr(kmeans, "_fits", fits)
+    monkeypatch.setattr(kmeans, "_measure_fits", fits)
     X = np.random.default_rng(0).normal(size=(100, 2))
-    rows = kmeans.race(console, X, "kdd_bio", kmeans.Scale(clusters=3, batch=10, steps=steps))
+    rows = kmeans.race_fits(console, X, "kdd_bio", kmeans.Scale(clusters=3, batch=10, steps=steps))
     assert {row.get("times faster") for row in rows.values()} == {4.0 if 99 in steps else None}
     assert rows["its defaults"]["by default, of that inertia"] == 1.5
     assert printed(console).count(told) == 2
@@ -227,7 +229,7 @@ def test_the_rates_of_solvers_are_measured_the_same_each_time(console):
 
 
 def test_the_problem_of_the_bias_is_a_mixture_with_its_anchor():
-    labels, values, mixture = bias.problem()
+    labels, values, mixture = bias.make_problem()
     assert labels.shape == values.shape == (6000,)
     assert mixture.sum() == pytest.approx(1)
     assert mixture[-1] == 0.1
@@ -248,7 +250,7 @@ def test_memory_of_groups_is_measured_in_a_process_of_its_own(console):
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read as Linux shows it")
 def test_a_process_that_dies_is_told_and_the_others_go_on(console, monkeypatch):
     code = "import os, sys; os.abort() if sys.argv[1] == '1000' else print(1, 2e9, 3)"
-    monkeypatch.setattr(processes, "HUGE", code)
+    monkeypatch.setattr(processes, "HUGE_CODE", code)
     assert list(processes.huge_groups(console, (1000, 10**4))) == ["GB at 1e+04", "us for draw(100) at 1e+04"]
     assert "n = 1e+03: the process died" in printed(console)
 
@@ -260,7 +262,7 @@ def test_memory_is_left_out_where_it_cannot_be_measured(console, monkeypatch):
 
 
 def test_the_code_of_the_first_draw_runs():
-    done = subprocess.run([sys.executable, "-c", processes.START], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", processes.START_CODE], capture_output=True, text=True, check=True)
     assert len([float(word) for word in done.stdout.split()]) == 2
 
 
@@ -270,12 +272,12 @@ def test_actions_take_turns_and_each_is_called_at_least_once():
     assert "".join(calls) == "ab" + "aab" * 2
     assert set(best) == {"a", "b"}
     assert all(0 <= spent < float("inf") for spent in best.values())
-    assert seconds(lambda: calls.clear(), 1) >= 0
+    assert time_calls(lambda: calls.clear(), 1) >= 0
 
 
 @pytest.mark.usefixtures("stand_ins")
 def test_the_machine_is_described_with_the_peers_that_are_there():
-    described = machine((TORCH, DPPY))
+    described = describe_machine((TORCH, DPPY))
     assert list(described) == ["cpu", "cores", "python", "numpy", "numba", "varmix", "torch", "dppy"]
     assert described["cpu"]
     assert described["numpy"] == np.__version__
@@ -283,8 +285,8 @@ def test_the_machine_is_described_with_the_peers_that_are_there():
 
 @pytest.mark.usefixtures("no_peers")
 def test_the_machine_is_described_without_the_peers_that_are_missing(monkeypatch, tmp_path):
-    monkeypatch.setattr("lab.benchmarks.timing.CPUS", tmp_path / "none")
-    described = machine((TORCH, DPPY))
+    monkeypatch.setattr("lab.benchmarks.timing.CPU_INFO_PATH", tmp_path / "none")
+    described = describe_machine((TORCH, DPPY))
     assert "torch" not in described
     assert described["cpu"]
 
@@ -295,7 +297,7 @@ def test_a_missing_peer_says_how_to_get_it():
 
 
 def test_titles_of_benchmarks_differ():
-    assert len({entry.title for entry in catalogue.ENTRIES.values()}) == len(catalogue.names())
+    assert len({entry.title for entry in catalogue.ENTRIES.values()}) == len(catalogue.list_benchmarks())
 
 
 def test_the_page_of_solvers_shows_the_rates_that_were_measured():

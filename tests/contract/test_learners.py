@@ -81,7 +81,7 @@ class _SaysSo(_PlaysHalf):
         return self._played(BarrierNewton.step(self, state.learned, evidence))
 
 
-def test_who_plays_another_mixture_must_say_which_was_learnt():
+def test_who_plays_another_mixture_must_say_which_was_learned():
     check_rows_are_declared(_SaysSo)
     with pytest.raises(AssertionError, match="rows merged into one"):
         check_rows_are_declared(_PlaysHalf)

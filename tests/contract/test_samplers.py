@@ -24,8 +24,8 @@ def _norms(draw):
 def _sampler(make, rng):
     family = make()
     atoms = all_atoms(family.space)
-    anchored = np.all(family.ratios(atoms[atoms.reshape(len(atoms), -1)[:, 0] > 0])[:, -1] == 1)
-    return Sampler(family, learner=BarrierNewton() if anchored else Fixed(), rng=rng)
+    extended = np.all(family.ratios(atoms[atoms.reshape(len(atoms), -1)[:, 0] > 0])[:, -1] == 1)
+    return Sampler(family, learner=BarrierNewton() if extended else Fixed(), rng=rng)
 
 
 def _run(sampler, rounds, m=6):

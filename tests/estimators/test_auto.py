@@ -94,7 +94,7 @@ def test_sparse_is_as_dense_and_float32_about_as_float64(kind):
 
 def test_clusters_follow_from_the_seed_and_from_some_points_of_many(monkeypatch):
     blobs = np.random.default_rng(4).normal(size=(2000, 2)) + 100 * np.column_stack([CLASSES, CLASSES])
-    monkeypatch.setattr(sys.modules["varmix.estimators._auto_groups"], "SEEN", 500)
+    monkeypatch.setattr(sys.modules["varmix.estimators._auto_groups"], "MAX_POINTS_TO_CLUSTER", 500)
     labels = auto_labels(blobs, kind="clusters", rng=1)
     assert (auto_labels(blobs, kind="clusters", rng=1) == labels).all()
     assert 3 <= len(np.unique(labels)) <= 16

@@ -6,7 +6,7 @@ import pytest
 import varmix
 from varmix.estimators import MixtureKMeans
 from varmix.estimators.clustering import Descent, SwitchAfter, by_seeding, labels, plus_plus, seeded
-from varmix.estimators.clustering._samplers import POINTS, SMALL, promised
+from varmix.estimators.clustering._samplers import POINTS_PER_WAITING_STEP, SMALL_GAIN, estimate_gain
 
 RNG = np.random.default_rng(0)
 EVEN = RNG.choice([-1.0, 1.0], size=(3000, 12)) + 0.01 * RNG.normal(size=(3000, 12))
@@ -17,9 +17,9 @@ MIDDLE, UNEVEN = RNG.normal(size=(3000, 2)), RNG.standard_t(1, size=(3000, 3))
 def test_where_there_is_little_to_gain_cells_wait(X):
     seeding = plus_plus(X, 20, rng=0)
     chosen = by_seeding(seeding, rng=0)
-    assert (promised(seeding.distances) < SMALL) == (X is EVEN) == isinstance(chosen, SwitchAfter)
+    assert (estimate_gain(seeding.distances) < SMALL_GAIN) == (X is EVEN) == isinstance(chosen, SwitchAfter)
     descent = Descent(X, seeding.centers, batch=10)
-    descent.run(chosen, 3000 // POINTS)
+    descent.run(chosen, 3000 // POINTS_PER_WAITING_STEP)
     if isinstance(chosen, SwitchAfter):
         assert len(chosen.mixture) == 1
         assert len(chosen.at(descent.steps).mixture) > 20
@@ -32,7 +32,7 @@ def test_settings_of_a_mixture_are_for_cells():
 
 
 def test_points_that_are_all_centres_promise_nothing_known():
-    assert promised(np.zeros(5)) == np.inf
+    assert estimate_gain(np.zeros(5)) == np.inf
     assert isinstance(by_seeding(plus_plus([[0.0], [1.0]], 2, rng=0), rng=0), varmix.Sampler)
 
 

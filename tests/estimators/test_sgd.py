@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import varmix
 from support.estimators import MARGINS, SAMPLINGS, SCALES, N, T, X, Y, classifier, objective, regressor
 from varmix.estimators import MixtureSGDClassifier
-from varmix.estimators._sgd import RATES, _passes, first_step
+from varmix.estimators._sgd import LEARNING_RATES, _choose_epochs, first_step
 from varmix.solvers import Linear
 
 
@@ -77,7 +77,7 @@ def test_groups_are_cut_again_after_every_epoch():
     assert objective(cross) == pytest.approx(objective(plain), abs=1e-4)
 
 
-@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("rate", LEARNING_RATES)
 def test_every_rate_gets_close(rate):
     best = objective(classifier(max_iter=200).fit(X, Y))
     assert objective(classifier(learning_rate=rate).fit(X, Y)) < best + 0.01
@@ -180,7 +180,7 @@ def test_a_tolerance_ends_a_run_and_its_lack_is_told():
 
 @pytest.mark.parametrize(("n", "batch", "epochs"), [(1500, 32, 43), (6400, 32, 20), (40, 32, 500), (3, 3, 500)])
 def test_epochs_unless_told_are_as_many_as_the_steps_want_and_bounded(n, batch, epochs):
-    assert _passes(n, batch) == epochs
+    assert _choose_epochs(n, batch) == epochs
 
 
 def test_few_points_need_no_more_epochs_than_that():

@@ -7,7 +7,7 @@ import pytest
 def nothing(monkeypatch, tmp_path):
     """No data set, neither in a folder nor in the cache."""
     monkeypatch.setenv("VARMIX_DATA", str(tmp_path))
-    monkeypatch.setattr("lab.datasets.store._cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr("lab.datasets.store._find_cache", lambda: tmp_path / "cache")
     return tmp_path
 
 

@@ -1,9 +1,19 @@
 import numpy as np
 import pytest
 
-from lab.experiments.blobs.data import MIDDLE, PLACES, make_blobs
-from lab.experiments.blobs.findings import NAMES, findings
-from lab.experiments.blobs.protocol import ARMS, ELSEWHERE, LEVEL, SHUFFLE, lasting, plan, run, sustained, train
+from lab.experiments.blobs.data import MIDDLE_BLOBS, PLACES, make_blobs
+from lab.experiments.blobs.findings import COMPONENT_NAMES, findings
+from lab.experiments.blobs.protocol import (
+    ACCURACY_LEVEL,
+    ARMS,
+    OTHER_PLACE_ARMS,
+    SHUFFLE,
+    compute_lasting_accuracy,
+    find_sustained,
+    plan,
+    run,
+    train_svm,
+)
 from lab.reproduce.records import Record
 from varmix import Groups, uniform, vrm
 
@@ -13,16 +23,16 @@ def test_blobs_are_balanced_separated_and_labelled_by_side(place):
     data = make_blobs(600, place=place)
     assert np.bincount(data.blob).tolist() == [100] * 6
     assert np.mean(np.sign(data.X[:, 0]) == data.y) > 0.98
-    middle = np.isin(data.blob, MIDDLE)
+    middle = np.isin(data.blob, MIDDLE_BLOBS)
     assert np.quantile(np.abs(data.X[middle, 0]), 0.95) < np.quantile(np.abs(data.X[~middle, 0]), 0.05)
 
 
 @pytest.mark.parametrize("ahead", [1, None])
 def test_the_mixture_finds_the_middle_blobs(ahead):
     data = make_blobs(6000)
-    mixed = train(data, vrm(Groups(data.blob), rng=0), batches_per_update=ahead)
-    plain = train(data, uniform(6000, rng=0), batches_per_update=ahead)
-    assert mixed.mixtures[-1, list(MIDDLE)].sum() > (0.8 if ahead else 0.6)
+    mixed = train_svm(data, vrm(Groups(data.blob), rng=0), batches_per_update=ahead)
+    plain = train_svm(data, uniform(6000, rng=0), batches_per_update=ahead)
+    assert mixed.mixtures[-1, list(MIDDLE_BLOBS)].sum() > (0.8 if ahead else 0.6)
     assert mixed.run.meter.gain.low > 1.5
     assert plain.run.meter.gain.value == 1
     assert mixed.run.trace.accuracies[-1] > 0.99
@@ -38,7 +48,7 @@ def test_the_steps_are_those_of_a_plain_loop():
         if active:
             theta += 0.01 / np.sqrt(t) * draw.weights[0] * data.y[i] * data.X[i]
         sampler.update(draw, [np.linalg.norm(data.X[i]) if active else 0.0])
-    done = train(data, vrm(Groups(data.blob), rng=3), epochs=1)
+    done = train_svm(data, vrm(Groups(data.blob), rng=3), epochs=1)
     np.testing.assert_allclose(done.run.theta, theta, rtol=1e-10)
     np.testing.assert_allclose(done.mixtures[-1], sampler.mixture, rtol=1e-8)
 
@@ -48,10 +58,10 @@ def test_the_steps_are_those_of_a_plain_loop():
     [([1.0, 1.0], 25), ([0.5, 0.99], 50), ([0.995, 0.5, 0.99, 0.99], 75), ([0.99, 0.989], None)],
 )
 def test_accuracy_is_sustained_from_when_it_is_never_lost_again(accuracies, expected):
-    assert sustained(np.array(accuracies), 25 * np.arange(1, 5)) == expected
-    kept = lasting(np.array(accuracies))
+    assert find_sustained(np.array(accuracies), 25 * np.arange(1, 5)) == expected
+    kept = compute_lasting_accuracy(np.array(accuracies))
     assert (np.diff(kept) >= 0).all()
-    first = np.flatnonzero(kept >= LEVEL)
+    first = np.flatnonzero(kept >= ACCURACY_LEVEL)
     assert (len(first) == 0) == (expected is None)
 
 
@@ -70,13 +80,13 @@ def test_every_arm_runs_and_repeats_itself():
         assert {**once, "seconds": 0} == {**again, "seconds": 0}
     assert {config["arm"] for config in plan("quick")} == set(ARMS)
     assert {(c["place"], c["arm"]) for c in plan("full") if c["place"] != "row"} == {
-        (place, arm) for place in PLACES if place != "row" for arm in ELSEWHERE
+        (place, arm) for place in PLACES if place != "row" for arm in OTHER_PLACE_ARMS
     }
 
 
 def test_reshuffling_is_the_same_whether_its_loop_runs_ahead_or_not():
     data = make_blobs(600)
-    one, ahead = (train(data, ARMS[SHUFFLE](data, 3), epochs=2, batches_per_update=ahead) for ahead in (1, None))
+    one, ahead = (train_svm(data, ARMS[SHUFFLE](data, 3), epochs=2, batches_per_update=ahead) for ahead in (1, None))
     np.testing.assert_array_equal(one.run.theta, ahead.run.theta)
     assert one.run.trace.losses == ahead.run.trace.losses
 
@@ -92,7 +102,7 @@ def test_findings_have_a_claim_per_comparison_a_figure_and_the_mixture():
     assert len(found.pictures) == 1
     assert found.pictures[0].plot().axes[2].get_xlabel() == "iterations"
     (evolution,) = found.evolutions
-    assert set(evolution.arms) == set(NAMES)
+    assert set(evolution.arms) == set(COMPONENT_NAMES)
     assert all(len(line) == len(evolution.x) for line in evolution.arms.values())
     assert sum(line[0] for line in evolution.arms.values()) == pytest.approx(1, abs=1e-3)
 
@@ -134,7 +144,7 @@ def test_other_places_are_measured_beside():
     config = small("mixture", 0) | {"place": "closer"}
     rows = [
         Record("blobs", config | {"arm": arm, "seed": s}, run(config | {"arm": arm}), {}, 1.0, 1.0)
-        for arm in ELSEWHERE
+        for arm in OTHER_PLACE_ARMS
         for s in range(2)
     ]
     (claim,) = findings(rows).claims

@@ -16,7 +16,7 @@ from varmix.rl import Batch, ReplayBuffer
 gymnasium, torch = pytest.importorskip("gymnasium"), pytest.importorskip("torch")
 
 from lab.experiments.cartpole.dqn import Agent, Network, Settings  # noqa: E402 - they import torch
-from lab.experiments.cartpole.training import costs  # noqa: E402 - they import torch
+from lab.experiments.cartpole.training import measure_costs  # noqa: E402 - they import torch
 
 TIMES = ("seconds", "buffer_seconds")
 
@@ -196,7 +196,7 @@ def small_buffer(capacity=50, items=70):
 
 def test_costs_are_those_of_an_enumeration():
     buffer, mine = small_buffer(), agent()
-    found = costs(mine, buffer)
+    found = measure_costs(mine, buffer)
     ids = np.arange(20, 70)
     delta, n = buffer.replay.delta(ids), 50
     laws = [(delta + epsilon) ** alpha for epsilon, alpha in buffer.replay.settings] + [np.ones(n)]
@@ -215,7 +215,7 @@ def test_costs_are_those_of_an_enumeration():
 
 def test_looking_at_costs_changes_nothing_that_is_drawn_later():
     looked, left = small_buffer(), small_buffer()
-    costs(agent(), looked)
+    measure_costs(agent(), looked)
     np.testing.assert_array_equal(looked.sample(16)[1].indices, left.sample(16)[1].indices)
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from lab.experiments.cartpole.findings import findings, smoothed
+from lab.experiments.cartpole.findings import findings, smooth_rows
 from lab.experiments.cartpole.protocol import AGAIN, ARMS, COMPONENTS, EVEN, SINGLES, UNIFORM, VRM
-from lab.experiments.cartpole.table import ENOUGH, Table
+from lab.experiments.cartpole.table import MIN_SEEDS, Table
 from lab.reproduce.records import Record
 from varmix.components._replay import PAPER_SETTINGS
 
@@ -35,7 +35,7 @@ def seen(leader=BEST, since=10, moment=0.3, best=0.29, even=False, episodes=EPIS
     return {"mixtures": mixtures, "looks": looks} | {name: [value] * len(looks) for name, value in row.items()}
 
 
-def runs(arm, seeds=ENOUGH, **more):
+def runs(arm, seeds=MIN_SEEDS, **more):
     return [record(arm, seed, **more) for seed in range(seeds)]
 
 
@@ -61,7 +61,7 @@ FOUND, MOMENT, NEAR, LOSS = "successfully identifies", "Second moment of", "With
         (runs(VRM, **seen(leader=WEAK)), "does not hold"),
         (runs(VRM, 18, **seen()) + [record(VRM, seed, **seen(leader=WEAK)) for seed in (18, 19)], "holds"),
         (runs(VRM, 17, **seen()) + [record(VRM, seed, **seen(leader=WEAK)) for seed in (17, 18, 19)], "does not hold"),
-        (runs(VRM, ENOUGH - 1, **seen()), "too few runs"),
+        (runs(VRM, MIN_SEEDS - 1, **seen()), "too few runs"),
     ],
 )
 def test_a_component_with_the_strongest_alpha_has_to_lead_early(made, expected):
@@ -88,7 +88,7 @@ def test_the_first_lead_and_the_largest_weight_are_told():
 
 @pytest.mark.parametrize(
     ("moment", "seeds", "expected"),
-    [(0.39, ENOUGH, "holds"), (0.41, ENOUGH, "does not hold"), (0.39, ENOUGH - 1, "too few runs")],
+    [(0.39, MIN_SEEDS, "holds"), (0.41, MIN_SEEDS, "does not hold"), (0.39, MIN_SEEDS - 1, "too few runs")],
 )
 def test_the_second_moment_has_to_be_low(moment, seeds, expected):
     found = claim(runs(VRM, seeds, **seen(moment=moment)), MOMENT)
@@ -137,7 +137,7 @@ def test_uniform_is_among_the_components_to_be_near_to():
         (90.0, 5.0, 50, "holds in part"),  # surely a loss, and surely a small one
         (70.0, 5.0, 50, "does not hold"),
         (90.0, 100.0, 50, "too few runs"),
-        (100.0, 10.0, ENOUGH - 1, "too few runs"),
+        (100.0, 10.0, MIN_SEEDS - 1, "too few runs"),
     ],
 )
 def test_a_loss_has_to_be_surely_small(reward, spread, seeds, expected):
@@ -183,7 +183,7 @@ def test_both_uniform_arms_are_the_baseline_and_chance_is_one_beside_the_other()
 
 def test_the_last_episodes_are_told_apart():
     made = runs(VRM, **seen()) + runs(UNIFORM, spread=0)
-    for row in made[:ENOUGH]:
+    for row in made[:MIN_SEEDS]:
         row.result["rewards"][:] = [0.0] * 150 + [300.0] * 50
     assert "-25 [-25, -25] points of reward over all episodes, 200 [200, 200] over the last 50" in (
         claim(made, "beside uniform").measured
@@ -208,7 +208,7 @@ def test_no_run_may_take_longer_than_a_minute(seconds, expected):
     assert f"The longest of all runs took {seconds:.3g} s" in claim(made, "What a run takes").measured
 
 
-def everything(seeds=ENOUGH, without=(), **more):
+def everything(seeds=MIN_SEEDS, without=(), **more):
     made = []
     for number, arm in enumerate(ARMS):
         looked = seen(even=arm == EVEN, episodes=more.get("episodes", EPISODES)) if ARMS[arm].looked else {}
@@ -274,7 +274,7 @@ def test_lines_are_means_of_ten_episodes_at_the_last_of_them():
     (line,) = above.get_lines()
     assert (line.get_xdata()[0], line.get_xdata()[-1]) == (10, EPISODES)
     assert set(line.get_ydata()) == {100.0}
-    assert smoothed(np.arange(12.0)[None]).tolist() == [[4.5, 5.5, 6.5]]
+    assert smooth_rows(np.arange(12.0)[None]).tolist() == [[4.5, 5.5, 6.5]]
 
 
 def test_the_mixture_can_be_followed_episode_by_episode():

@@ -8,7 +8,7 @@ import pytest
 
 from lab import datasets
 from lab.experiments.convex.tasks import TASKS
-from lab.experiments.kmeans.data import REAL
+from lab.experiments.kmeans.data import REAL_SETS
 from lab.refusal import Refusal
 from lab.reproduce import catalogue
 from lab.reproduce import command as reproduce
@@ -22,8 +22,8 @@ NOTHING = (
 
 
 def test_without_data_an_experiment_is_left_out_with_one_line_and_the_others_run(nothing):
-    chosen, skipped = reproduce.choose(())
-    able = [name for name in catalogue.names() if not catalogue.entry(name).missing]
+    chosen, skipped = reproduce.choose_experiments(())
+    able = [name for name in catalogue.list_experiments() if not catalogue.find_entry(name).missing]
     images = ["networks needs data, any of mnist, and none is at hand: python -m lab data fetch mnist"]
     images *= "networks" in able
     assert [line for line in skipped if "needs data" in line] == [NOTHING, *images]
@@ -32,14 +32,14 @@ def test_without_data_an_experiment_is_left_out_with_one_line_and_the_others_run
 
 def test_without_data_an_experiment_that_was_asked_for_is_refused(nothing):
     with pytest.raises(Refusal) as told:
-        reproduce.choose(("regret", "convex"))
+        reproduce.choose_experiments(("regret", "convex"))
     assert str(told.value) == f"The experiment {NOTHING}"
 
 
 def test_a_folder_of_data_that_is_none_is_told(monkeypatch):
     monkeypatch.setenv("VARMIX_DATA", "/no/such/folder")
-    told = [line for line in reproduce.choose(())[1] if "needs data" in line]
-    able = [name for name in ("kmeans", "convex", "networks") if not catalogue.entry(name).missing]
+    told = [line for line in reproduce.choose_experiments(())[1] if "needs data" in line]
+    able = [name for name in ("kmeans", "convex", "networks") if not catalogue.find_entry(name).missing]
     assert [line.split()[0] for line in told] == able
     assert all("VARMIX_DATA is set to /no/such/folder, which is not" in line for line in told)
 
@@ -47,8 +47,8 @@ def test_a_folder_of_data_that_is_none_is_told(monkeypatch):
 @pytest.mark.parametrize("name", ["california_housing", "w8a"])
 def test_any_one_data_set_is_enough_in_both_modes(nothing, name):
     (nothing / f"{name}.npz").touch()
-    assert catalogue.entry("convex").lacking is None
-    convex = catalogue.experiment("convex")
+    assert catalogue.find_entry("convex").lacking is None
+    convex = catalogue.import_experiment("convex")
     for mode in ("quick", "full"):
         plan = convex.plan(mode)
         assert {config["task"] for config in plan} == {name}
@@ -56,14 +56,14 @@ def test_any_one_data_set_is_enough_in_both_modes(nothing, name):
 
 
 def test_the_data_of_convex_are_those_of_its_tasks():
-    assert set(catalogue.entry("convex").data) == {task.data for task in TASKS.values()}
-    assert datasets.SETS[catalogue.entry("convex").data[0]].fetchable
+    assert set(catalogue.find_entry("convex").data) == {task.data for task in TASKS.values()}
+    assert datasets.SETS[catalogue.find_entry("convex").data[0]].fetchable
 
 
 def test_an_experiment_that_generates_its_data_runs_without_any(nothing):
     assert Entry("", data=("w8a",), generates=True).lacking is None
-    assert set(catalogue.entry("kmeans").data) == set(REAL)
-    assert "kmeans" in reproduce.choose(())[0]
+    assert set(catalogue.find_entry("kmeans").data) == set(REAL_SETS)
+    assert "kmeans" in reproduce.choose_experiments(())[0]
 
 
 def test_data_that_nobody_can_fetch_go_into_a_folder(nothing):
@@ -80,12 +80,15 @@ def test_modules_come_before_data(nothing):
 def test_every_extra_exists_and_make_run_brings_it_unless_torch_is_in_it():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (brought,) = re.findall(r"\.ready-run: EXTRAS := (\S+)", (ROOT / "Makefile").read_text())
-    for name in catalogue.names():
-        assert set(catalogue.entry(name).extra.split(",")) <= set(extras)
-        assert (catalogue.entry(name).extra in brought.split(",")) != ("torch" in catalogue.entry(name).needs)
+    for name in catalogue.list_experiments():
+        assert set(catalogue.find_entry(name).extra.split(",")) <= set(extras)
+        assert (catalogue.find_entry(name).extra in brought.split(",")) != ("torch" in catalogue.find_entry(name).needs)
 
 
 def test_the_agents_experiment_comes_in_the_papers_order_and_says_what_it_needs():
-    names = catalogue.names()
+    names = catalogue.list_experiments()
     assert names.index("kdpp") < names.index("cartpole") < names.index("kmeans")
-    assert (catalogue.entry("cartpole").needs, catalogue.entry("cartpole").extra) == (("torch", "gymnasium"), "rl")
+    assert (catalogue.find_entry("cartpole").needs, catalogue.find_entry("cartpole").extra) == (
+        ("torch", "gymnasium"),
+        "rl",
+    )

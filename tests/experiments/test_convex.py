@@ -9,7 +9,18 @@ from lab.experiments import convex
 from lab.experiments.convex import arms, protocol, tasks
 from lab.experiments.convex.arms import AGAIN, ARMS, RESHUFFLING
 from lab.experiments.convex.findings import findings
-from lab.experiments.convex.protocol import BATCHES, EDGE, TEST, TUNING, best_steps, key, plan, run, search, then
+from lab.experiments.convex.protocol import (
+    BATCH_SIZES,
+    EDGE_SEEDS,
+    TEST_SEEDS,
+    TUNING_SEEDS,
+    best_steps,
+    make_key,
+    plan,
+    run,
+    search_step,
+    then,
+)
 from lab.experiments.convex.tasks import TASKS, Task
 from lab.reproduce.records import Record
 from varmix.solvers import Linear
@@ -30,12 +41,12 @@ def small(monkeypatch):
         "california_housing": Linear(X, y, loss="squared", l2=1e-2, intercept=True),
     }
     for module in (tasks, arms, protocol):
-        monkeypatch.setattr(module, "problem", made.__getitem__)
+        monkeypatch.setattr(module, "load_problem", made.__getitem__)
     monkeypatch.setattr(protocol, "at_hand", lambda: list(made))
-    for cached in (tasks.least, arms.family):
+    for cached in (tasks.find_minimum, arms.make_groups):
         cached.cache_clear()
     yield made
-    for cached in (tasks.least, arms.family):
+    for cached in (tasks.find_minimum, arms.make_groups):
         cached.cache_clear()
 
 
@@ -62,7 +73,7 @@ def test_reshuffling_again_is_the_same_problem_with_other_draws(small):
 
 def test_the_least_objective_is_below_what_any_step_reaches(small):
     for name, p in small.items():
-        floor = tasks.least(name)
+        floor = tasks.find_minimum(name)
         near = run(config(name, RESHUFFLING, epochs=200, step=2.0 if p.loss == "logistic" else -2.0))["excess"]
         assert 0 < near < 0.01 * (p.objective(np.zeros(p.dim)) - floor)
 
@@ -73,16 +84,16 @@ def test_a_step_that_is_too_long_is_a_run_that_diverged(small):
     assert findings([record(config("california_housing", RESHUFFLING), result)]).experiment == "convex"
 
 
-@pytest.mark.parametrize(("batch", "seeds"), [(32, TUNING), (1, EDGE)])
+@pytest.mark.parametrize(("batch", "seeds"), [(32, TUNING_SEEDS), (1, EDGE_SEEDS)])
 def test_a_search_finds_the_best_step_on_its_own_seeds(small, monkeypatch, batch, seeds):
     seen = []
-    descend = protocol._descend
+    descend = protocol._run_arm
     monkeypatch.setattr(
-        protocol, "_descend", lambda c, e, seed, **options: seen.append(seed) or descend(c, e, seed, **options)
+        protocol, "_run_arm", lambda c, e, seed, **options: seen.append(seed) or descend(c, e, seed, **options)
     )
     found = run({"part": "tune", "task": "california_housing", "batch": batch, "arm": RESHUFFLING, "epochs": 2})
     assert set(seen) == set(seeds)
-    assert not set(seeds) & set(TEST)
+    assert not set(seeds) & set(TEST_SEEDS)
     tried = {float(e): math.inf if score is None else score for e, score in found["tried"].items()}
     assert tried[found["best"]] == min(tried.values())
     assert {found["best"] - 0.5, found["best"] + 0.5} <= set(tried)
@@ -90,18 +101,18 @@ def test_a_search_finds_the_best_step_on_its_own_seeds(small, monkeypatch, batch
 
 @pytest.mark.parametrize("best", [-7.3, -0.2, 3.9, 6.6])
 def test_the_search_ends_within_a_quarter_octave_of_where_the_minimum_is(best):
-    found, tried = search(lambda e: (e - best) ** 2)
+    found, tried = search_step(lambda e: (e - best) ** 2)
     assert abs(found - best) <= 0.25
     assert len(tried) < 25
 
 
 def test_the_search_ends_where_everything_diverges():
-    found, tried = search(lambda e: math.inf)
+    found, tried = search_step(lambda e: math.inf)
     assert (found, min(tried)) == (-12.0, -12.0)
 
 
 def test_a_plan_has_a_search_per_arm_and_then_follow_the_test_runs(small):
-    for mode, batches, seeds in (("quick", {32}, 4), ("full", set(BATCHES), len(TEST))):
+    for mode, batches, seeds in (("quick", {32}, 4), ("full", set(BATCH_SIZES), len(TEST_SEEDS))):
         planned = plan(mode)
         assert {c["part"] for c in planned} == {"tune"}
         assert {c["batch"] for c in planned} == batches
@@ -109,8 +120,8 @@ def test_a_plan_has_a_search_per_arm_and_then_follow_the_test_runs(small):
         records = [record(c, {"best": 0.5, "tried": {"0.5": 1.0}}) for c in planned]
         following = then(mode, records)
         assert {c["step"] for c in following} == {0.5}
-        assert len(following) == len(then(mode, [])) == seeds * len({key(c) for c in following})
-        assert {key(c) for c in following if c["arm"] != AGAIN} == {key(c) for c in planned}
+        assert len(following) == len(then(mode, [])) == seeds * len({make_key(c) for c in following})
+        assert {make_key(c) for c in following if c["arm"] != AGAIN} == {make_key(c) for c in planned}
         assert {c["seed"] for c in following} == set(range(seeds))
     assert {c["task"] for c in plan("quick")} == {"california_housing"}
     labelled = {c["task"] for c in plan("full") if c["arm"] == "mixture of labels"}

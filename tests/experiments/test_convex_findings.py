@@ -7,9 +7,9 @@ import pytest
 
 from lab.experiments.convex.arms import AGAIN, ARMS, CROSS, CROSS_NEYMAN, MIXTURE, PROPORTIONAL, RESHUFFLING
 from lab.experiments.convex.findings import findings
-from lab.experiments.convex.protocol import BATCHES
-from lab.experiments.convex.table import Table, _needed
-from lab.experiments.convex.tasks import SIX, TASKS
+from lab.experiments.convex.protocol import BATCH_SIZES
+from lab.experiments.convex.table import Table, _interpolate_epochs
+from lab.experiments.convex.tasks import SIX_TASKS, TASKS
 from lab.reproduce.records import Record
 
 
@@ -40,7 +40,7 @@ def around(middle, spread=0.2, count=8, seed=0):
     return (middle * np.exp(spread * np.random.default_rng(seed).normal(size=count))).tolist()
 
 
-def baselines(names=SIX, batch=32):
+def baselines(names=SIX_TASKS, batch=32):
     return [
         r
         for name in names
@@ -67,7 +67,7 @@ def test_the_baseline_is_both_arms_of_reshuffling_and_chance_is_one_beside_the_o
     assert table.relative("w8a", 32, AGAIN).value == pytest.approx(4)
     assert table.relative("w8a", 1, MIXTURE) is None
     assert table.worst(["w8a"], 32, AGAIN) == pytest.approx(2)
-    assert Table([]).worst(SIX, 32, MIXTURE) == 0
+    assert Table([]).worst(SIX_TASKS, 32, MIXTURE) == 0
 
 
 def test_within_a_run_a_level_counts_from_when_it_is_kept():
@@ -87,8 +87,8 @@ def test_within_a_run_a_level_counts_from_when_it_is_kept():
 
 
 def mixture_at(level, others=()):
-    made = baselines([*SIX, *(name for name, _ in others)])
-    for name, excess in (*((name, level) for name in SIX), *others):
+    made = baselines([*SIX_TASKS, *(name for name, _ in others)])
+    for name, excess in (*((name, level) for name in SIX_TASKS), *others):
         made += ended(name, MIXTURE, around(excess) if excess else [*around(1.0, count=7), None])
     return made
 
@@ -118,13 +118,13 @@ def test_what_diverged_is_said_and_no_number_made_up():
     assert "nan" not in claim.measured
 
 
-def tuned(arm, score, names=SIX):
+def tuned(arm, score, names=SIX_TASKS):
     configs = [{"part": "tune", "task": t, "batch": 32, "arm": arm, "epochs": TASKS[t].epochs} for t in names]
     return [record(c, {"best": 1.0, "tried": {"1.0": score, "0.5": None}}) for c in configs]
 
 
 def cross_at(level, arm=CROSS, spread=0.2, **more):
-    return [r for name in SIX for r in ended(name, arm, around(level, spread), **more)]
+    return [r for name in SIX_TASKS for r in ended(name, arm, around(level, spread), **more)]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_the_default_learner_is_judged_and_the_other_stands_beside_it():
     ],
 )
 def test_draws_are_counted_from_where_on_runs_end_at_the_goal(ends, needed):
-    assert _needed([2, 4, 6, 8, 10], np.log(ends), 0.0) == pytest.approx(needed)
+    assert _interpolate_epochs([2, 4, 6, 8, 10], np.log(ends), 0.0) == pytest.approx(needed)
 
 
 def lengths(task, ends_by_length, arm=MIXTURE, spread=0.05):
@@ -237,14 +237,14 @@ def test_an_arm_that_never_gets_there_is_below_one_and_breaks_nothing():
     ("level", "expected"), [(1.0, "holds"), (0.8, "holds"), (0.5, "does not hold"), (1.8, "does not hold")]
 )
 def test_little_gained_means_a_mean_around_one(level, expected):
-    records = baselines() + [r for n in SIX for r in ended(n, PROPORTIONAL, around(level, 0.1, seed=len(n)))]
+    records = baselines() + [r for n in SIX_TASKS for r in ended(n, PROPORTIONAL, around(level, 0.1, seed=len(n)))]
     assert verdict(records, "little is gained") == expected
     assert verdict([r for r in records if r.config["task"] != "w8a"], "little is gained") == "too few runs"
 
 
 def metered(power=0.9, noise=0.05, losing=None):
     rng, made = np.random.default_rng(0), baselines()
-    for index, name in enumerate(SIX):
+    for index, name in enumerate(SIX_TASKS):
         for arm, shift in ((MIXTURE, 1.2), (CROSS, 2.0)):
             gain = shift + index
             excess = gain**-power * math.exp(noise * rng.normal())
@@ -273,13 +273,13 @@ def test_every_pair_has_its_early_gain_beside_its_outcome():
     assert "mixture, batch 32: california_housing 1.2: " in notes
     assert "w8a 7: diverged" in notes
     pairs = Table(metered()).pairs()
-    assert len(pairs) == 2 * len(SIX)
+    assert len(pairs) == 2 * len(SIX_TASKS)
     assert notes.count("; ") >= len(pairs) - 2
 
 
 def test_a_mean_over_fewer_tasks_than_others_says_so():
     records = mixture_at(0.2) + ended("w8a", "mixture of labels", around(0.5))
-    records += [r for name in SIX for r in ended(name, "mixture of norms", around(0.6))]
+    records += [r for name in SIX_TASKS for r in ended(name, "mixture of norms", around(0.6))]
     (claim,) = claims(records, "Other groups")
     assert "over 1 of 6 tasks, where mixture has 0.2" in claim.measured
     assert "mixture of norms 0.6" in claim.measured
@@ -297,12 +297,12 @@ def test_findings_can_be_made_from_any_task_alone(names):
     for gain, arm in enumerate(ARMS, 1):
         if arm not in (RESHUFFLING, AGAIN):
             ends = around(1 / gain, seed=gain)
-            records += [r for name in names for b in BATCHES for r in ended(name, arm, ends, batch=b, gain=gain)]
+            records += [r for name in names for b in BATCH_SIZES for r in ended(name, arm, ends, batch=b, gain=gain)]
     found = findings(records)
     assert {claim.verdict for claim in found.claims} <= {"too few runs", "measured"}
     assert not any("None" in claim.measured or "nan" in claim.measured for claim in found.claims)
-    assert found.pictures[0].plot().axes[1].get_title() == f"mean of {len(set(names) & set(SIX))} task" + "s" * (
-        not set(names) & set(SIX)
+    assert found.pictures[0].plot().axes[1].get_title() == f"mean of {len(set(names) & set(SIX_TASKS))} task" + "s" * (
+        not set(names) & set(SIX_TASKS)
     )
 
 
@@ -316,7 +316,7 @@ def test_findings_can_be_made_while_runs_are_missing():
 
 def test_the_figure_shows_tasks_arms_and_the_meter():
     left, middle, right = findings(metered()).pictures[0].plot().axes
-    assert [label.get_text() for label in left.get_yticklabels()] == SIX
+    assert [label.get_text() for label in left.get_yticklabels()] == SIX_TASKS
     assert [label.get_text() for label in middle.get_yticklabels()] == [MIXTURE, CROSS]
     assert middle.get_title() == "mean of 6 tasks"
     drawn = findings(metered() + ended("w8a", "mixture of labels", around(0.5))).pictures[0].plot()
@@ -328,6 +328,6 @@ def test_the_figure_shows_tasks_arms_and_the_meter():
 
 
 def test_reshuffling_again_and_the_others_are_measured_and_not_claimed():
-    records = baselines() + [r for n in SIX for r in ended(n, "uniform", around(3.0))]
+    records = baselines() + [r for n in SIX_TASKS for r in ended(n, "uniform", around(3.0))]
     assert verdict(records, "With replacement") == "measured"
     assert verdict(records, "against itself") == "measured"

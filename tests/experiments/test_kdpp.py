@@ -6,9 +6,27 @@ import pytest
 from lab.experiments.kdpp import protocol
 from lab.experiments.kdpp.fair import Fair, fair_verdict, level_text
 from lab.experiments.kdpp.findings import findings
-from lab.experiments.kdpp.printed import effect, until_final, verdict, when
-from lab.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PACES, PRINTED, best_paces, plan, run, then
-from lab.experiments.kdpp.regression import ARMS, LEVELS, MEANS, batch_gradients, descend, make_regression, sustained
+from lab.experiments.kdpp.printed import describe_effect, find_arrival, judge_speedup, until_final
+from lab.experiments.kdpp.protocol import (
+    BEST_ARM,
+    FAIR_ARMS,
+    ITERATIONS,
+    PACES,
+    PRINTED_ARMS,
+    best_paces,
+    plan,
+    run,
+    then,
+)
+from lab.experiments.kdpp.regression import (
+    ARMS,
+    ERROR_LEVELS,
+    MEANS,
+    batch_gradients,
+    find_sustained,
+    make_regression,
+    run_descent,
+)
 from lab.reproduce.records import Record
 from varmix.meter import Interval
 
@@ -75,7 +93,7 @@ def test_soft_truncation_is_biased_and_the_same_test_sees_it():
 @pytest.mark.parametrize("arm", ARMS)
 def test_every_arm_descends_and_repeats_itself(arm):
     data = make_regression("small means", 1)
-    runs = [descend(data, ARMS[arm](data, 7), 1e-2, 40, LOOKS) for _ in range(2)]
+    runs = [run_descent(data, ARMS[arm](data, 7), 1e-2, 40, LOOKS) for _ in range(2)]
     assert runs[0].excess[0] == 1
     assert runs[0].excess[-1] < 1
     assert np.array_equal(runs[0].excess, runs[1].excess)
@@ -84,9 +102,9 @@ def test_every_arm_descends_and_repeats_itself(arm):
 
 def test_moments_compare_estimates_of_the_same_draws():
     data = make_regression("small means", 2)
-    by_point = descend(data, ARMS["VRM, point weights"](data, 0), 1e-3, 2000, LOOKS).moments
-    by_set = descend(data, ARMS["VRM, set weights"](data, 0), 1e-3, 2000, LOOKS).moments
-    plain = descend(data, ARMS["uniform"](data, 0), 1e-3, 500, LOOKS).moments
+    by_point = run_descent(data, ARMS["VRM, point weights"](data, 0), 1e-3, 2000, LOOKS).moments
+    by_set = run_descent(data, ARMS["VRM, set weights"](data, 0), 1e-3, 2000, LOOKS).moments
+    plain = run_descent(data, ARMS["uniform"](data, 0), 1e-3, 500, LOOKS).moments
     assert by_set.by_set == pytest.approx(by_set.used)
     assert by_set.set_error == pytest.approx(by_set.used_error)
     assert plain.uniform == pytest.approx(plain.used)
@@ -96,16 +114,16 @@ def test_moments_compare_estimates_of_the_same_draws():
 
 def test_a_run_that_diverges_ends_in_infinity():
     data = make_regression("uniform means", 0)
-    done = descend(data, ARMS["uniform"](data, 0), 1e3, 100, LOOKS)
+    done = run_descent(data, ARMS["uniform"](data, 0), 1e3, 100, LOOKS)
     assert np.isinf(done.excess[-1])
-    assert sustained(done.excess, 0.5) is None
+    assert find_sustained(done.excess, 0.5) is None
 
 
 @pytest.mark.parametrize(
     ("excess", "expected"), [([1, 0.5, 0.09, 0.2, 0.1], 4), ([1, 0.1], 1), ([1, 0.05, 0.2], None), ([0.05], 0)]
 )
 def test_sustained_looks_for_the_last_time_above(excess, expected):
-    assert sustained(np.array(excess), 0.1) == expected
+    assert find_sustained(np.array(excess), 0.1) == expected
 
 
 def tuning(means, arm, seed, reached):
@@ -123,8 +141,8 @@ def test_the_best_pace_misses_least_and_is_then_the_fastest_level_by_level():
 
 
 def test_quick_mode_has_a_pace_for_every_arm():
-    assert set(protocol.CHOSEN) == {(means, arm) for means in MEANS for arm in FAIR}
-    assert all(pace in PACES for paces in protocol.CHOSEN.values() for pace in paces)
+    assert set(protocol.CHOSEN_PACES) == {(means, arm) for means in MEANS for arm in FAIR_ARMS}
+    assert all(pace in PACES for paces in protocol.CHOSEN_PACES.values() for pace in paces)
 
 
 def test_steps_are_chosen_on_other_seeds_than_those_reported():
@@ -147,7 +165,7 @@ def test_every_part_runs():
         {"part": "fair", "pace": 1.0},
         {"part": "tune", "paces": [1.0, 1e6]},
     ):
-        config = {"means": "small means", "arm": BEST, "seed": 0, "iterations": 30, **part}
+        config = {"means": "small means", "arm": BEST_ARM, "seed": 0, "iterations": 30, **part}
         assert run(config) == run(config)
         assert len(run(config)["reached"]) == (2 if part["part"] == "tune" else 3)
 
@@ -157,16 +175,16 @@ def test_the_timed_part_takes_the_same_way_as_the_untimed_one():
     from lab.experiments.kdpp.protocol import timed_descent
 
     data = make_regression("small means", 4)
-    for arm in ("uniform", BEST):
+    for arm in ("uniform", BEST_ARM):
         assert np.isinf(timed_descent(data, arm, 3, 1e3, 60)[1][-1])  # diverged, and told so
         seconds, excess = timed_descent(data, arm, 3, 1e-2, 60)
-        other = descend(data, ARMS[arm](data, 3), 1e-2, 60, LOOKS)
+        other = run_descent(data, ARMS[arm](data, 3), 1e-2, 60, LOOKS)
         assert excess == pytest.approx(other.excess, rel=1e-6)
         assert (np.diff(seconds) > 0).all()
-    config = {"part": "timed", "means": "small means", "arm": BEST, "pace": 1.0, "seed": 0, "iterations": 50}
+    config = {"part": "timed", "means": "small means", "arm": BEST_ARM, "pace": 1.0, "seed": 0, "iterations": 50}
     result = run(config)
     assert result["each"] > 0
-    assert len(result["seconds"]) == len(LEVELS)
+    assert len(result["seconds"]) == len(ERROR_LEVELS)
 
 
 def made(part, arm, seed, step, result, means="small means"):
@@ -182,10 +200,10 @@ def fair_records(speed_up, missed=0, seeds=10):
     moments = {"uniform": 1.0, "by_set": 0.2, "used": 0.1, "set_error": 0.3, "used_error": 0.1}
     records = []
     for seed in range(seeds):
-        for arm in FAIR:
+        for arm in FAIR_ARMS:
             time = 1000 + 10 * seed
             mine = None if seed < missed else round(time / speed_up)
-            reached = [time // 2, mine if arm == BEST else time, None]
+            reached = [time // 2, mine if arm == BEST_ARM else time, None]
             result = {"reached": reached, "iterations": [1, 2], "excess": [1.0, 0.5], "moments": moments}
             pace = PACED["small means", arm][1]
             records.append(made("fair", arm, seed, pace, result | {"mixtures": [[0.25] * 4] * 2}))
@@ -202,7 +220,7 @@ def test_the_fair_verdict_follows_the_numbers_and_the_misses(speed_up, missed, v
     assert found.claims[0].verdict == verdict
     assert found.claims[1].verdict == "holds"
     fair = Fair(records, PACED)
-    assert fair.speed_up(BEST, "small means", 1).value == pytest.approx(speed_up, rel=1e-2)
+    assert fair.speed_up(BEST_ARM, "small means", 1).value == pytest.approx(speed_up, rel=1e-2)
     assert fair.speed_up("uniform again", "small means", 1).value == 1
 
 
@@ -223,15 +241,15 @@ def test_few_runs_or_none_decide_nothing():
 
 def test_a_pace_at_the_edge_of_the_grid_is_told():
     paces = dict.fromkeys(best_paces([]), (PACES[0], PACES[3], PACES[-1]))
-    fair = Fair([r for r in fair_records(1.0) if r.config["arm"] == BEST], paces)
-    assert fair.edges() == [f"{BEST}, small means, 10 %", f"{BEST}, small means, 0.3 %"]
+    fair = Fair([r for r in fair_records(1.0) if r.config["arm"] == BEST_ARM], paces)
+    assert fair.edges() == [f"{BEST_ARM}, small means, 10 %", f"{BEST_ARM}, small means, 0.3 %"]
 
 
 def test_the_printed_speed_up_is_measured_to_the_final_error_of_uniform_sets():
     t = [1, 100, 10_000, 20_000]
     records = []
     for seed in range(6):
-        for (arm, longer), faster in zip(PRINTED, (1, 2, 1, 3), strict=True):
+        for (arm, longer), faster in zip(PRINTED_ARMS, (1, 2, 1, 3), strict=True):
             excess = [1 / (1 + faster * s) for s in t]
             result = {"reached": [None] * 3, "iterations": t, "excess": excess, "moments": None, "mixtures": None}
             records.append(made("printed", arm, seed, 1e-4 * longer, result))
@@ -248,14 +266,14 @@ def test_the_printed_verdict_depends_on_what_came_out():
         Interval(0.5, 0.4, 0.6),
         Interval(1.1, 1.05, 1.2),
     )
-    assert verdict(clear, none) == "holds in part"
-    assert verdict(clear, clear) == "holds"
-    assert verdict(small, small) == "holds in part"
-    assert verdict(none, none) == "too few runs"
-    assert verdict(worse, none) == "does not hold"
-    assert "no clear difference" in effect(clear, clear, clear)
-    assert "longer step" not in effect(clear, none, none)
-    assert "longer step" in effect(clear, none, clear)
+    assert judge_speedup(clear, none) == "holds in part"
+    assert judge_speedup(clear, clear) == "holds"
+    assert judge_speedup(small, small) == "holds in part"
+    assert judge_speedup(none, none) == "too few runs"
+    assert judge_speedup(worse, none) == "does not hold"
+    assert "no clear difference" in describe_effect(clear, clear, clear)
+    assert "longer step" not in describe_effect(clear, none, none)
+    assert "longer step" in describe_effect(clear, none, clear)
 
 
 def looked(errors, t=(1.0, 10.0, 100.0, 500.0), seed=0):
@@ -264,23 +282,23 @@ def looked(errors, t=(1.0, 10.0, 100.0, 500.0), seed=0):
 
 @pytest.mark.parametrize(("level", "expected"), [(0.05, 20), (1 / 300, 300), (1 / 700, 700)])
 def test_when_an_error_falls_to_a_level_follows_a_power_law_within_and_beyond_the_looks(level, expected):
-    assert when(looked([1.0, 0.1, 0.01, 0.002]), level) == pytest.approx(expected)
+    assert find_arrival(looked([1.0, 0.1, 0.01, 0.002]), level) == pytest.approx(expected)
 
 
 def test_a_run_that_levels_off_above_or_diverges_never_gets_there():
-    assert when(looked([1.0, 0.5, 0.3, 0.3]), 0.1) is None
-    assert when(looked([1.0, 0.5, 2.0, None]), 0.1) is None
+    assert find_arrival(looked([1.0, 0.5, 0.3, 0.3]), 0.1) is None
+    assert find_arrival(looked([1.0, 0.5, 2.0, None]), 0.1) is None
     base = [made("printed", "uniform", s, 1e-4, {"iterations": [1, 2], "excess": [1.0, 0.1]}) for s in range(10)]
     never = until_final(base, [looked([1.0, 0.5, 0.3, 0.3], seed=s) for s in range(10)])
     assert (never.value, never.high) == (0, 0)
-    assert verdict(never, never) == "does not hold"
+    assert judge_speedup(never, never) == "does not hold"
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.5, "does not hold"), (2.0, "holds")])
 def test_the_overhead_outweighs_only_where_time_says_so(factor, verdict):
     records = []
     for seed in range(8):
-        for arm, seconds in (("uniform", 1.0), (BEST, factor)):
+        for arm, seconds in (("uniform", 1.0), (BEST_ARM, factor)):
             result = {"seconds": [0.1, seconds + 0.01 * seed, None], "each": 1e-4, "all": 9.0}
             records.append(made("timed", arm, seed, 1e-2, result))
     (claim,) = findings(records).claims
@@ -289,7 +307,7 @@ def test_the_overhead_outweighs_only_where_time_says_so(factor, verdict):
 
 def test_figures_can_be_drawn():
     records = fair_records(2.0)
-    for seed, (arm, longer) in ((s, pair) for s in range(2) for pair in PRINTED):
+    for seed, (arm, longer) in ((s, pair) for s in range(2) for pair in PRINTED_ARMS):
         result = {
             "reached": [None] * 3,
             "iterations": [1, 10],

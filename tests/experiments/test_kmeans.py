@@ -9,7 +9,7 @@ from lab import datasets
 from lab.experiments import kmeans
 from lab.experiments.kmeans import arms, course, data, protocol
 from lab.experiments.kmeans.arms import AGAIN, ARMS, CELLS, PUBLISHED, UNIFORM, Published
-from lab.experiments.kmeans.data import GENERATED, KDD, REAL, SETS
+from lab.experiments.kmeans.data import GENERATED, KDD, REAL_SETS, SETS
 from lab.experiments.kmeans.protocol import plan, run, then
 from lab.reproduce.records import Record, Records
 from varmix._presets import importance, uniform
@@ -25,17 +25,17 @@ def record(config, result):
 def small(nothing, monkeypatch):
     """The generated points, 1,500 of them, and ten clusters."""
     monkeypatch.setitem(SETS, GENERATED, data.Points((1500, 4)))
-    monkeypatch.setattr(protocol, "CLUSTERS", 10)
-    data.points.cache_clear()
+    monkeypatch.setattr(protocol, "CLUSTER_COUNT", 10)
+    data.load_points.cache_clear()
     yield
-    data.points.cache_clear()
+    data.load_points.cache_clear()
 
 
 def test_the_plan_tunes_every_set_at_hand_and_then_runs_all_seedings(nothing):
-    for name in REAL:
+    for name in REAL_SETS:
         (nothing / f"{name}.npz").touch()
     full = plan("full")
-    assert [config["data"] for config in full] == list(REAL)
+    assert [config["data"] for config in full] == list(REAL_SETS)
     tests = then("full", [])
     assert len(tests) == 3 * 10
     assert {config["runs"] for config in tests} == {10}
@@ -46,7 +46,7 @@ def test_the_plan_tunes_every_set_at_hand_and_then_runs_all_seedings(nothing):
 
 
 def test_settings_that_were_found_are_those_of_the_tests_and_a_set_without_any_waits(nothing):
-    for name in REAL:
+    for name in REAL_SETS:
         (nothing / f"{name}.npz").touch()
     tuned = [record(plan("full")[0], {"best": {"beta": 10.0, "gamma": 0.01}, "tried": {}})]
     tests = then("full", tuned)
@@ -56,13 +56,13 @@ def test_settings_that_were_found_are_those_of_the_tests_and_a_set_without_any_w
 def test_without_data_points_are_generated_and_say_so(nothing):
     assert data.at_hand() == [GENERATED]
     assert {config["data"] for config in plan("quick") + plan("full")} == {GENERATED}
-    X = data.points(GENERATED)
+    X = data.load_points(GENERATED)
     assert X.shape == SETS[GENERATED].shape
     assert np.isfinite(X).all()
 
 
 def test_the_shapes_are_those_of_the_data_sets():
-    for name, known in REAL.items():
+    for name, known in REAL_SETS.items():
         n, d = datasets.SETS[name].shape
         assert known.shape == (n, 10 if name == "mnist" else d)
 
@@ -72,9 +72,9 @@ def test_pixels_become_ten_whitened_components(monkeypatch):
         X = np.random.default_rng(0).integers(0, 255, size=(200, 30)).astype(np.uint8)
 
     monkeypatch.setattr(datasets, "load", lambda name, fetch: Few)
-    data.points.cache_clear()
-    X = data.points("mnist")
-    data.points.cache_clear()
+    data.load_points.cache_clear()
+    X = data.load_points("mnist")
+    data.load_points.cache_clear()
     assert X.shape == (200, 10)
     assert X.flags.c_contiguous
     np.testing.assert_allclose(np.cov(X.T), np.eye(10), atol=1e-6)
@@ -82,10 +82,10 @@ def test_pixels_become_ten_whitened_components(monkeypatch):
 
 def test_a_split_has_every_point_once_and_follows_its_seed():
     X = np.arange(50.0)[:, None]
-    train, test = data.split(X, np.random.default_rng(1))
+    train, test = data.split_points(X, np.random.default_rng(1))
     assert (len(train), len(test)) == (40, 10)
     assert sorted(np.concatenate([train, test]).ravel()) == X.ravel().tolist()
-    assert (data.split(X, np.random.default_rng(1))[0] == train).all()
+    assert (data.split_points(X, np.random.default_rng(1))[0] == train).all()
 
 
 @pytest.mark.usefixtures("small")
@@ -121,14 +121,14 @@ def test_the_whole_of_it_in_small(tmp_path):
 def start():
     rng = np.random.default_rng(0)
     X = rng.standard_t(3, size=(600, 3))
-    return arms.start(X, 6, rng, Published(1.0, 0.1))
+    return arms.make_start(X, 6, rng, Published(1.0, 0.1))
 
 
 def test_every_arm_repeats_itself_and_uniform_again_does_not_repeat_uniform(start):
     for arm in ARMS:
-        once, again = (course.descend(start, arm, 3, [0, 10, 20]) for _ in range(2))
+        once, again = (course.run_course(start, arm, 3, [0, 10, 20]) for _ in range(2))
         assert all((a == b).all() for a, b in zip(once.centers, again.centers, strict=True))
-    one, other = (course.descend(start, arm, 3, [0, 10]) for arm in (UNIFORM, AGAIN))
+    one, other = (course.run_course(start, arm, 3, [0, 10]) for arm in (UNIFORM, AGAIN))
     assert (one.centers[0] == other.centers[0]).all()
     assert (one.centers[1] != other.centers[1]).any()
 
@@ -136,17 +136,17 @@ def test_every_arm_repeats_itself_and_uniform_again_does_not_repeat_uniform(star
 def test_the_published_sampler_is_told_after_every_batch(start, monkeypatch):
     steps = []
     monkeypatch.setattr(course.Descent, "run", lambda self, sampler, count: steps.append(count))
-    course.descend(start, PUBLISHED, 0, [0, 3])
+    course.run_course(start, PUBLISHED, 0, [0, 3])
     assert steps == [1] * 6  # twice three
     steps.clear()
-    course.descend(start, CELLS, 0, [0, 3])
+    course.run_course(start, CELLS, 0, [0, 3])
     assert steps == [3, 3]
 
 
 def test_the_lesser_time_of_each_stretch_counts(start, monkeypatch):
     ticks = iter([0, 1, 10, 14, 20, 23, 100, 103, 110, 112, 120, 129])  # set-up 1, stretches 4 and 3; then 3, 2 and 9
     monkeypatch.setattr(course.time, "thread_time", lambda: next(ticks))
-    done = course.descend(start, UNIFORM, 0, [0, 5, 10])
+    done = course.run_course(start, UNIFORM, 0, [0, 5, 10])
     assert done.seconds.tolist() == [1, 3, 6]
 
 
@@ -163,7 +163,7 @@ def test_the_second_moment_is_that_of_the_law_over_all_points(start):
 def test_the_settings_of_the_published_sampler_do_not_depend_on_the_scale_of_the_points(start):
     rng = np.random.default_rng(0)
     X = 1000 * rng.standard_t(3, size=(600, 3))
-    large = arms.start(X, 6, rng, Published(1.0, 0.1))
+    large = arms.make_start(X, 6, rng, Published(1.0, 0.1))
     one, other = (ARMS[PUBLISHED](at, 0) for at in (start, large))
     for at, sampler in ((start, one), (large, other)):
         draw = sampler.draw(50)

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from lab.experiments.kmeans.arms import AGAIN, ARMS, DEFAULT, PUBLISHED, UNIFORM, VRB, VRB_SEEDED
-from lab.experiments.kmeans.course import MARKS
-from lab.experiments.kmeans.data import CHEST, GENERATED, KDD, MNIST, REAL
-from lab.experiments.kmeans.findings import ENOUGH, findings
-from lab.experiments.kmeans.table import Table, arrival
+from lab.experiments.kmeans.course import MARKED_ITERATIONS
+from lab.experiments.kmeans.data import CHEST, GENERATED, KDD, MNIST, REAL_SETS
+from lab.experiments.kmeans.findings import MIN_SEEDINGS, findings
+from lab.experiments.kmeans.table import Table, find_arrival
 from lab.reproduce.records import Record
 
 
 def arm(level=0.1, *, setup=0.0, each=1e-4, moment=1.0, runs=2, shift=0.0):
     """Runs whose error is `level` at 100 iterations and falls like one over them, down to `shift` below."""
-    errors = [100 * level / max(mark, 1) - shift for mark in MARKS]
-    seconds = [setup + each * mark for mark in MARKS]
+    errors = [100 * level / max(mark, 1) - shift for mark in MARKED_ITERATIONS]
+    seconds = [setup + each * mark for mark in MARKED_ITERATIONS]
     return {
         "errors": [errors] * runs,
         "seconds": [seconds] * runs,
@@ -24,7 +24,7 @@ def arm(level=0.1, *, setup=0.0, each=1e-4, moment=1.0, runs=2, shift=0.0):
     }
 
 
-def records(arms, sets=REAL, seedings=ENOUGH, c=40.0):
+def records(arms, sets=REAL_SETS, seedings=MIN_SEEDINGS, c=40.0):
     """The same arms on all sets, or for every set its own; from one seeding to the next, errors differ by a factor."""
     made = []
     for name in sets:
@@ -33,8 +33,8 @@ def records(arms, sets=REAL, seedings=ENOUGH, c=40.0):
             varied = {
                 a: row | {"errors": (np.array(row["errors"]) * (1 + seeding / 50)).tolist()} for a, row in mine.items()
             }
-            config = {"part": "test", "data": name, "seeding": seeding, "runs": 2, "last": MARKS[-1]}
-            result = {"marks": list(MARKS), "arms": varied, "c": c, "seeding_seconds": 0.05, "batch": {}}
+            config = {"part": "test", "data": name, "seeding": seeding, "runs": 2, "last": MARKED_ITERATIONS[-1]}
+            result = {"marks": list(MARKED_ITERATIONS), "arms": varied, "c": c, "seeding_seconds": 0.05, "batch": {}}
             made.append(Record("kmeans", config | {"beta": 1.0, "gamma": 0.1}, result, {}, 1.0, 1.0))
     return made
 
@@ -79,7 +79,7 @@ def test_intervals_are_over_seedings_and_not_over_runs():
 )
 def test_an_error_is_reached_when_it_is_kept(errors, goal, expected):
     seconds = np.arange(1.0, len(errors) + 1)
-    assert arrival(seconds, np.array(errors), goal) == (None if expected is None else pytest.approx(expected))
+    assert find_arrival(seconds, np.array(errors), goal) == (None if expected is None else pytest.approx(expected))
 
 
 def test_time_to_an_error_counts_the_setup_and_is_of_the_same_seeding():
@@ -106,7 +106,7 @@ def moments(kdd, chest, mnist):
         (records(moments(0.86, 0.45, 0.98)), "holds"),
         (records(moments(0.88, 0.45, 0.98)), "holds in part"),
         (records(moments(0.88, 0.50, 1.0)), "does not hold"),
-        (records(moments(0.86, 0.45, 0.98), seedings=ENOUGH - 1), "too few runs"),
+        (records(moments(0.86, 0.45, 0.98), seedings=MIN_SEEDINGS - 1), "too few runs"),
         (records(moments(0.86, 0.45, 0.98), sets=[KDD, MNIST]), "too few runs"),
     ],
 )
@@ -227,7 +227,7 @@ def test_findings_can_be_made_while_arms_are_missing(dropped):
         assert len(picture.plot().axes) == 3
 
 
-@pytest.mark.parametrize("name", [*REAL, GENERATED])
+@pytest.mark.parametrize("name", [*REAL_SETS, GENERATED])
 def test_findings_can_be_made_from_any_set_alone(name):
     everything = {a: arm(0.1 / number) for number, a in enumerate(ARMS, 1)}
     found = findings(records(everything, sets=[name], seedings=2))
@@ -259,4 +259,4 @@ def test_the_figures_show_means_whole_also_where_they_are_negative(shift, scale)
         low, high = drawn.axes[0].get_ylim()
         assert all(low < min(line.get_ydata()) <= max(line.get_ydata()) < high for line in drawn.axes[0].get_lines())
     assert by_time.axes[0].get_xlabel() == "milliseconds, set-up included"
-    assert by_steps.axes[0].get_lines()[0].get_xdata()[0] == MARKS[1]
+    assert by_steps.axes[0].get_lines()[0].get_xdata()[0] == MARKED_ITERATIONS[1]

@@ -12,17 +12,27 @@ import pytest
 from lab.experiments import networks as mnist
 from lab.experiments.networks import arms, data
 from lab.experiments.networks import data as digits
-from lab.experiments.networks.protocol import FIRST, QUICK_ARMS, best_steps, key, plan, run, search, seconds, then
+from lab.experiments.networks.protocol import (
+    FIRST_TUNING_SEED,
+    QUICK_ARMS,
+    best_steps,
+    make_key,
+    plan,
+    run,
+    search_step,
+    seconds,
+    then,
+)
 from lab.experiments.networks.samples import Sample, Split
 from lab.experiments.networks.tasks import (
     AGAIN,
     BALANCED,
     CROSS,
     LABELS,
-    LARGE,
     LARGER,
-    MNIST,
-    OTHERS,
+    LARGER_BATCH_FACTOR,
+    MNIST_TASKS,
+    OTHER_TASKS,
     RARE,
     RESHUFFLING,
     STATIC,
@@ -34,7 +44,7 @@ torch = pytest.importorskip("torch")
 
 from lab.experiments.networks import training  # noqa: E402 - they import torch
 from lab.experiments.networks import training as looks  # noqa: E402 - they import torch
-from lab.experiments.networks.networks import losses, norms  # noqa: E402 - they import torch
+from lab.experiments.networks.networks import compute_losses, compute_norms  # noqa: E402 - they import torch
 
 SMALL = ("MLP, imbalanced, SGD", "CNN, balanced, Adam", RARE, "long tail, balanced loss", "sources of unequal noise")
 
@@ -73,10 +83,10 @@ def small(monkeypatch):
         made[name] = Split(X[:half], y[:half], groups, Sample(X[half:], y[half:]), costs)
     for name, split in made.items():
         monkeypatch.setitem(data.SPLITS, name, lambda split=split: split)
-    for cached in (data.split, arms.fine):
+    for cached in (data.load_split, arms.make_fine_groups):
         cached.cache_clear()
     yield made
-    for cached in (data.split, arms.fine):
+    for cached in (data.load_split, arms.make_fine_groups):
         cached.cache_clear()
 
 
@@ -107,7 +117,7 @@ def test_reshuffling_again_has_another_network_and_other_draws(small):
 
 def test_larger_batches_take_as_many_steps_and_more_gradients(small):
     once, larger = (run(config(RARE, arm)) for arm in (RESHUFFLING, LARGER))
-    assert larger["evaluations"] == [LARGE * count for count in once["evaluations"]]
+    assert larger["evaluations"] == [LARGER_BATCH_FACTOR * count for count in once["evaluations"]]
 
 
 @pytest.mark.parametrize("task", [RARE, "long tail, balanced loss"])
@@ -116,7 +126,7 @@ def test_whatever_is_weighted_estimates_the_loss_that_is_meant(small, task):
     values = 1.0 + 3.0 * split.y + np.abs(split.X[:, 0])
     meant = np.average(values, weights=split.costs)
     for name in (RESHUFFLING, LABELS, CROSS, STATIC, BALANCED):
-        arm = arms.arm(name, task, seed=3)
+        arm = arms.build_arm(name, task, seed=3)
         total = []
         for _ in range(400):
             draw = arm.sampler.draw(64)
@@ -133,16 +143,20 @@ def test_whatever_is_weighted_estimates_the_loss_that_is_meant(small, task):
 
 def test_draws_that_make_classes_equal_are_put_right_afterwards(small):
     shares = np.bincount(small["covtype"].y) / len(small["covtype"].y)
-    np.testing.assert_allclose(np.exp(arms.arm(BALANCED, RARE, 0).shift), shares)
-    assert arms.arm(BALANCED, "long tail, balanced loss", 0).shift is None
+    np.testing.assert_allclose(np.exp(arms.build_arm(BALANCED, RARE, 0).shift), shares)
+    assert arms.build_arm(BALANCED, "long tail, balanced loss", 0).shift is None
     course = training.Training(RARE, BALANCED, 0.008, 0, 8)
     course.go_on(course.steps, metered=False)
-    held = looks.points(course.data.held)
-    left, right = (looks.mean_loss(looks.outputs(course.network, held, s), held) for s in (None, course.arm.shift))
+    held = looks.make_points(course.data.held)
+    left, right = (
+        looks.mean_loss(looks.compute_outputs(course.network, held, s), held) for s in (None, course.arm.shift)
+    )
     assert right < left
-    before = looks.outputs(course.network, held)
-    after = looks.outputs(course.network, held, course.arm.shift)
-    assert looks.precision(before, held) == looks.precision(after, held)  # which comes before which is as it was
+    before = looks.compute_outputs(course.network, held)
+    after = looks.compute_outputs(course.network, held, course.arm.shift)
+    assert looks.measure_precision(before, held) == looks.measure_precision(
+        after, held
+    )  # which comes before which is as it was
 
 
 def test_a_step_that_is_too_long_is_a_run_that_diverged(small):
@@ -160,11 +174,11 @@ def test_losses_and_norms_are_those_of_plain_formulas():
     said, y = rng.normal(size=(6, 4)), rng.integers(4, size=6)
     shares = np.exp(said) / np.exp(said).sum(axis=1, keepdims=True)
     outputs, targets = torch.from_numpy(said), torch.from_numpy(y)
-    np.testing.assert_allclose(losses(outputs, targets), -np.log(shares[np.arange(6), y]))
-    np.testing.assert_allclose(norms(outputs, targets), np.linalg.norm(shares - np.eye(4)[y], axis=1))
+    np.testing.assert_allclose(compute_losses(outputs, targets), -np.log(shares[np.arange(6), y]))
+    np.testing.assert_allclose(compute_norms(outputs, targets), np.linalg.norm(shares - np.eye(4)[y], axis=1))
     numbers = torch.from_numpy(said[:, 1])
-    np.testing.assert_allclose(losses(outputs[:, :1], numbers), 0.5 * (said[:, 0] - said[:, 1]) ** 2)
-    np.testing.assert_allclose(norms(outputs[:, :1], numbers), np.abs(said[:, 0] - said[:, 1]))
+    np.testing.assert_allclose(compute_losses(outputs[:, :1], numbers), 0.5 * (said[:, 0] - said[:, 1]) ** 2)
+    np.testing.assert_allclose(compute_norms(outputs[:, :1], numbers), np.abs(said[:, 0] - said[:, 1]))
 
 
 def test_a_search_uses_seeds_and_points_that_no_report_uses(small, monkeypatch):
@@ -172,20 +186,20 @@ def test_a_search_uses_seeds_and_points_that_no_report_uses(small, monkeypatch):
     begin = training.Training.__init__
     monkeypatch.setattr(training.Training, "__init__", lambda self, *a: seen.append(a[3]) or begin(self, *a))
     found = run({"part": "tune", "task": RARE, "arm": CROSS, "epochs": 1, "seeds": 3})
-    assert set(seen) == {FIRST, FIRST + 1, FIRST + 2}
+    assert set(seen) == {FIRST_TUNING_SEED, FIRST_TUNING_SEED + 1, FIRST_TUNING_SEED + 2}
     tried = {float(e): math.inf if score is None else score for e, score in found["tried"].items()}
     assert tried[found["best"]] == min(tried.values())
     rows = np.arange(10)
-    assert not set(rows[looks.CHOOSING]) & set(rows[looks.REPORTING])
-    assert len(rows[looks.CHOOSING]) + len(rows[looks.REPORTING]) == 10
+    assert not set(rows[looks.CHOOSING_HALF]) & set(rows[looks.REPORTING_HALF])
+    assert len(rows[looks.CHOOSING_HALF]) + len(rows[looks.REPORTING_HALF]) == 10
 
 
 @pytest.mark.parametrize("best", [-4.7, 0.2, 3.4])
 def test_the_search_ends_within_half_an_octave(best):
-    found, tried = search(lambda e: (e - best) ** 2)
+    found, tried = search_step(lambda e: (e - best) ** 2)
     assert abs(found - best) <= 0.5
     assert len(tried) < 9
-    assert search(lambda e: math.inf)[0] == -6.0
+    assert search_step(lambda e: math.inf)[0] == -6.0
 
 
 def test_a_plan_has_a_search_per_arm_and_then_follow_the_test_runs(small, monkeypatch):
@@ -193,17 +207,17 @@ def test_a_plan_has_a_search_per_arm_and_then_follow_the_test_runs(small, monkey
     planned = plan("full")
     assert {c["part"] for c in planned} == {"tune"}
     assert AGAIN not in {c["arm"] for c in planned}
-    assert {c["task"] for c in planned} == {*MNIST, *OTHERS}
+    assert {c["task"] for c in planned} == {*MNIST_TASKS, *OTHER_TASKS}
     records = [record(c, {"best": 1.0, "tried": {}}) for c in planned]
     following = then("full", records)
     assert {c["step"] for c in following} == {1.0}
     assert len(following) == len(then("full", []))
-    assert {key(c) for c in following if c["arm"] != AGAIN} == {key(c) for c in planned}
+    assert {make_key(c) for c in following if c["arm"] != AGAIN} == {make_key(c) for c in planned}
     assert {c["seed"] for c in following if c["task"] == RARE} == set(range(200, 216))
     assert [c["epochs"] for c in planned if (c["task"], c["arm"]) == (RARE, CROSS)] == [1, 2]
-    assert then("full", records[:1])[0]["seed"] < FIRST
+    assert then("full", records[:1])[0]["seed"] < FIRST_TUNING_SEED
     assert all(seconds(c) > 0 for c in planned + following)
-    assert best_steps(records[:1]) == {key(planned[0]): 1.0}
+    assert best_steps(records[:1]) == {make_key(planned[0]): 1.0}
 
 
 def test_an_arm_whose_search_is_missing_is_not_tested_at_a_step_that_nobody_chose(small, monkeypatch):
@@ -215,7 +229,7 @@ def test_an_arm_whose_search_is_missing_is_not_tested_at_a_step_that_nobody_chos
 def test_only_tasks_whose_data_are_at_hand_are_planned(nothing):
     assert {c["task"] for c in plan("full")} == {"next word"}
     (nothing / "mnist.npz").touch()
-    assert {c["task"] for c in plan("full")} == {*MNIST, "long tail, balanced loss", "next word"}
+    assert {c["task"] for c in plan("full")} == {*MNIST_TASKS, "long tail, balanced loss", "next word"}
 
 
 def test_quick_mode_is_some_runs_of_two_arms(small):
@@ -234,19 +248,19 @@ def made_up(monkeypatch):
     rng = np.random.default_rng(0)
     made = SimpleNamespace(X=rng.integers(256, size=(2000, 784)).astype(np.uint8), y=np.arange(2000) % 10)
     monkeypatch.setattr(digits.datasets, "load", lambda name, fetch: made)
-    monkeypatch.setattr(digits, "TRAINING", 1500)
-    for function in (digits.images, digits.imbalanced):
+    monkeypatch.setattr(digits, "TRAINING_IMAGES", 1500)
+    for function in (digits.load_images, digits.load_imbalanced):
         monkeypatch.setattr(function, "__defaults__", (1500,))
     return made
 
 
 def test_imbalanced_images_keep_few_of_five_classes_and_held_out_ones_weigh_alike(made_up):
-    split = digits.imbalanced()
+    split = digits.load_imbalanced()
     assert np.bincount(split.y).tolist() == [8] * 5 + [150] * 5
     weight = np.bincount(split.held.y, weights=split.held.costs)
     np.testing.assert_allclose(weight / weight.sum(), np.bincount(split.y) / len(split.y))
-    assert digits.imbalanced(1000).X.shape == (25 + 500, 784)
-    assert digits.images().X.shape == (1500, 784)
+    assert digits.load_imbalanced(1000).X.shape == (25 + 500, 784)
+    assert digits.load_images().X.shape == (1500, 784)
 
 
 def test_the_long_tail_weighs_all_classes_alike(made_up):
@@ -261,23 +275,23 @@ def test_sources_differ_by_their_noise_and_the_held_out_have_none(monkeypatch):
     rng = np.random.default_rng(0)
     made = SimpleNamespace(X=np.column_stack([rng.normal(size=(3000, 2)), np.ones(3000)]), y=rng.normal(size=3000))
     monkeypatch.setattr(data.datasets, "load", lambda name, fetch: made)
-    clean, noisy = data._regression("california_housing"), data._sources()
+    clean, noisy = data._load_regression("california_housing"), data._load_sources()
     off = noisy.y - clean.y
     found = [off[noisy.groups == source].std() for source in range(3)]
-    np.testing.assert_allclose(found, data.NOISE, rtol=0.15)
+    np.testing.assert_allclose(found, data.SOURCE_NOISE, rtol=0.15)
     np.testing.assert_array_equal(noisy.held.y, clean.held.y)
     assert clean.X.shape == (2400, 2)  # a constant column says nothing
-    assert np.bincount(data._kegg().groups).tolist() == [1200, 600, 600]
+    assert np.bincount(data._load_kegg().groups).tolist() == [1200, 600, 600]
 
 
 def test_words_and_rare_classes_are_split_too(monkeypatch):
-    split = data._words()
+    split = data._load_words()
     assert split.X.shape[1] == 6
     assert split.classes <= 1000
     assert 0.05 < len(split.held.y) / len(split.y) < 0.2
     made = SimpleNamespace(X=np.random.default_rng(0).normal(size=(100, 2)), y=np.arange(100) % 10 == 0)
     monkeypatch.setattr(data.datasets, "load", lambda name, fetch: made)
-    rare = data._rare("kdd_bio")
+    rare = data._load_rare("kdd_bio")
     assert (rare.classes, len(rare.y), len(rare.held.y)) == (2, 80, 20)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lab.experiments.networks.findings import findings
-from lab.experiments.networks.table import Table, _times
+from lab.experiments.networks.table import Table, _measure_saving
 from lab.experiments.networks.tasks import (
     AGAIN,
     ALWAYS,
@@ -19,8 +19,8 @@ from lab.experiments.networks.tasks import (
     LABELS,
     LARGER,
     MIXTURES,
-    MNIST,
-    OTHERS,
+    MNIST_TASKS,
+    OTHER_TASKS,
     RARE,
     RESHUFFLING,
     TASKS,
@@ -72,8 +72,8 @@ def baselines(names, **more):
 
 def images(level=1.0, other=None, **more):
     """All of MNIST, all mixtures at one level; `other` is the level of one of them on one task."""
-    made = baselines(MNIST, **more)
-    for name in MNIST:
+    made = baselines(MNIST_TASKS, **more)
+    for name in MNIST_TASKS:
         for arm in (*MIXTURES, *ALWAYS_ON):
             at = other if other and (name, arm) == (SGD, LABELS) else level
             made += ended(name, arm, around(at, seed=3), **more)
@@ -145,7 +145,7 @@ def test_one_of_many_that_seems_worse_by_chance_is_named_and_no_verdict():
 )
 def test_gain_and_larger_batches_foretell_ties_and_what_pays(larger, pays, gain, expected):
     records = images(gain=gain) + [r for r in rare() if r.config["arm"] != LARGER]
-    records += [r for name in MNIST for r in ended(name, LARGER, around(larger, seed=4))]
+    records += [r for name in MNIST_TASKS for r in ended(name, LARGER, around(larger, seed=4))]
     records += ended(RARE, LARGER, around(pays, seed=5))
     found = claim(records, "Gain and larger batches")
     assert found.verdict == expected
@@ -157,7 +157,7 @@ def test_gain_and_larger_batches_foretell_ties_and_what_pays(larger, pays, gain,
 
 def test_what_mixtures_do_that_never_stand_aside_is_told_beside_them():
     cautious = [r for r in images() if r.config["arm"] not in ALWAYS_ON]
-    records = cautious + [r for name in MNIST for r in ended(name, ALWAYS, around(1.5, seed=4), train=0.5)]
+    records = cautious + [r for name in MNIST_TASKS for r in ended(name, ALWAYS, around(1.5, seed=4), train=0.5)]
     found = claim(records, "always on, from the first batch")
     assert found.measured.startswith("Held-out: 0 of 8 upper bounds are at most 1.1; worse for sure, all")
     assert re.search(
@@ -197,7 +197,7 @@ def test_what_diverged_is_said_and_no_number_made_up():
 )
 def test_noise_and_the_way_to_the_held_out_loss_tell_what_larger_batches_do(train, larger, quiet, expected):
     records = images(train=train, signal=0.99 if quiet else 0.05) + rare()
-    for name in MNIST:
+    for name in MNIST_TASKS:
         records += ended(name, LARGER, around(larger["held"], seed=4), train=larger["train"])
     found = claim(records, "The noise check tells why where")
     assert found.verdict == expected
@@ -250,7 +250,7 @@ def test_half_as_many_gradients_have_to_be_enough(half, expected):
 
 
 def test_of_all_tasks_tried_those_that_pay_and_those_that_lose_are_named():
-    names = list(OTHERS)
+    names = list(OTHER_TASKS)
     records = rare() + baselines(names[1:])
     for name in names[1:]:
         records += ended(name, CROSS, around(1.3 if name == "next word" else 1.0, seed=7))
@@ -273,7 +273,7 @@ def test_of_all_tasks_tried_those_that_pay_and_those_that_lose_are_named():
     ],
 )
 def test_a_loss_counts_from_when_it_is_kept(goal, losses, times):
-    assert _times([10, 20, 30], np.array(losses), goal) == pytest.approx(times)
+    assert _measure_saving([10, 20, 30], np.array(losses), goal) == pytest.approx(times)
 
 
 def test_gradients_saved_are_those_of_the_mean_curve():
@@ -300,13 +300,15 @@ def test_findings_can_be_made_while_runs_are_missing():
 def test_the_figures_show_tasks_losses_gain_and_noise():
     found = findings(images() + rare() + ended("next word", CROSS, [1.0, None]) + baselines(["next word"]))
     curves, held, unequal, beside = (picture.plot() for picture in found.pictures)
-    assert [panel.get_title() for panel in curves.axes] == [panel.get_title() for panel in held.axes] == list(MNIST)
+    assert (
+        [panel.get_title() for panel in curves.axes] == [panel.get_title() for panel in held.axes] == list(MNIST_TASKS)
+    )
     assert (curves.axes[0].get_ylabel(), held.axes[0].get_ylabel()) == ("training loss", "held-out loss")
     assert len(unequal.axes[0].lines) == 5  # reshuffling, cross, always on, class-balanced, and the dot of half a run
     left, middle, right = beside.axes
-    assert [label.get_text() for label in left.get_yticklabels()] == [*MNIST, RARE, "next word"]
+    assert [label.get_text() for label in left.get_yticklabels()] == [*MNIST_TASKS, RARE, "next word"]
     assert middle.get_xlabel() == "gain"
-    assert len(right.lines) == len(MNIST) + 2 + 1
+    assert len(right.lines) == len(MNIST_TASKS) + 2 + 1
     beside.canvas.draw()
 
 

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from lab.experiments import regret
-from lab.experiments.regret import Problem, grid, make_bounds, make_losses, make_ratios, play, summarise
+from lab.experiments.regret import (
+    Problem,
+    list_problems,
+    make_bounds,
+    make_losses,
+    make_ratios,
+    play_problem,
+    summarise_costs,
+)
 from lab.reproduce.records import Record
 
 BASE = Problem(k=5, c=10.0, mixtures="hot", losses="stationary", rounds=3000, seed=900)
@@ -48,11 +56,11 @@ def test_the_defaults_need_no_tuning():
         for mixtures in ("blob", "hot", "rand")
         for losses in ("stationary", "switching", "adaptive", "rare", "shrinking")
     ]
-    assert regret.within_limits(3000, summarise(map(play, problems)))
+    assert regret.within_limits(3000, summarise_costs(map(play_problem, problems)))
 
 
 def test_the_restriction_bounds_every_run_by_uniform_over_gamma():
-    costs = play(replace(BASE, losses="adaptive", rounds=300))
+    costs = play_problem(replace(BASE, losses="adaptive", rounds=300))
     assert costs.best <= costs.uniform * (1 + 1e-9)
     assert costs.paid <= costs.uniform / 0.1
 
@@ -65,7 +73,7 @@ def test_full_information_stays_below_a_twentieth_of_theorem_1(k, losses):
 
 
 def test_the_grid_has_every_problem_once():
-    problems = list(grid(100))
+    problems = list(list_problems(100))
     assert len(set(problems)) == len(problems) == 4 * 5 * (1 + 3 + 3)
 
 
@@ -80,7 +88,9 @@ def test_findings_compare_with_both_theorems_and_the_limits():
         for losses in regret.GROWTH_LOSSES
         for rounds in (20, 60)
     ]
-    configs += [{"part": "grid", "arm": regret.DEFAULT, **asdict(problem)} for problem in grid(30, ks=(2,), cs=(10.0,))]
+    configs += [
+        {"part": "grid", "arm": regret.DEFAULT, **asdict(problem)} for problem in list_problems(30, ks=(2,), cs=(10.0,))
+    ]
     found = regret.findings([record(config) for config in configs])
     said = [claim.paper for claim in found.claims]
     assert said[0].startswith("Theorem 1")

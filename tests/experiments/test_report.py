@@ -12,9 +12,9 @@ import pytest
 
 from lab.report import evolutions, page, write
 from lab.report import page as figures
-from lab.report.benchmarks import render
-from lab.report.document import resource
-from lab.report.markup import data, number
+from lab.report.benchmarks import render_results
+from lab.report.document import read_resource
+from lab.report.markup import escape_json, format_number
 from lab.reproduce.findings import Claim, Evolution, Findings, Picture
 
 NASTY = "</script><script>alert(1)</script> <b> & \"quoted\" 'x' <!--"
@@ -206,33 +206,33 @@ def test_a_page_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
 
 def test_findings_that_cannot_be_shown_are_refused_with_advice(monkeypatch):
     with pytest.raises(ValueError, match=r"different experiments, got \['a', 'A'\]. Merge"):
-        page.index([Findings("a", "A", []), Findings("A", "B", [])], {}, [])
+        page.render_index([Findings("a", "A", []), Findings("A", "B", [])], {}, [])
     with pytest.raises(ValueError, match=r"nothing to draw. Leave it out"):
-        evolutions.embed(Evolution("w", "W", "x", "y", [], {"a": []}), "plot")
+        evolutions.embed_evolution(Evolution("w", "W", "x", "y", [], {"a": []}), "plot")
     with pytest.raises(ValueError, match=r"must not decrease. Sort"):
-        evolutions.embed(Evolution("w", "W", "x", "y", [2, 1], {"a": [1, 1]}), "plot")
+        evolutions.embed_evolution(Evolution("w", "W", "x", "y", [2, 1], {"a": [1, 1]}), "plot")
     with pytest.raises(ValueError, match=r"arm 'a' has 1 values for 2 places .* nan where there is none"):
-        evolutions.embed(Evolution("w", "W", "x", "y", [1, 2], {"a": [1]}), "plot")
+        evolutions.embed_evolution(Evolution("w", "W", "x", "y", [1, 2], {"a": [1]}), "plot")
     monkeypatch.setitem(sys.modules, "lab.plots", None)
     with pytest.raises(ImportError, match=r"pip install --editable '\.\[lab\]'"):
-        figures.embed(Picture("a", "b", "c", lambda: None), "a-")
+        figures.embed_picture(Picture("a", "b", "c", lambda: None), "a-")
 
 
 def test_data_holds_no_nan_and_long_lines_keep_their_ends_and_their_beginning():
     n = 100_000
-    html = evolutions.embed(Evolution("w", "W", "x", "y", range(n), {"a": np.full(n, np.nan)}), "plot")
+    html = evolutions.embed_evolution(Evolution("w", "W", "x", "y", range(n), {"a": np.full(n, np.nan)}), "plot")
     assert "NaN" not in html
     assert "nan" not in html
-    kept = evolutions.thinned(range(n))
+    kept = evolutions.thin_places(range(n))
     assert kept[:10] == list(range(10))
     assert kept[-1] == n - 1
-    assert max(b - a for a, b in pairwise(kept)) < 2 * n / (evolutions.LIMIT // 2)
+    assert max(b - a for a, b in pairwise(kept)) < 2 * n / (evolutions.MAX_PLACES // 2)
     with pytest.raises(ValueError, match="JSON"):
-        data(float("nan"))
+        escape_json(float("nan"))
 
 
 def test_results_become_tables_that_keep_every_number_and_name():
-    words = Seen(render(RESULTS)).words
+    words = Seen(render_results(RESULTS)).words
     for part in (
         "AMD EPYC",
         "one index, ns",
@@ -248,20 +248,26 @@ def test_results_become_tables_that_keep_every_number_and_name():
         "897",
     ):
         assert part in words
-    assert render([1, "a", 0.5]) == "<p>1, a, 0.500</p>"
-    assert render([[{"a": 1}], [{"a": 2}]]).count("<table") == 2
-    assert "<details>" in render([{"a": i} for i in range(100)])
+    assert render_results([1, "a", 0.5]) == "<p>1, a, 0.500</p>"
+    assert render_results([[{"a": 1}], [{"a": 2}]]).count("<table") == 2
+    assert "<details>" in render_results([{"a": i} for i in range(100)])
 
 
 def test_numbers_are_written_for_the_eye():
-    assert [number(v) for v in (999.9, 1e9, 12, -5e-324, 0.0)] == ["1000", "1.00 × 10⁹", "12", "−4.94 × 10⁻³²⁴", "0"]
-    assert number(1234567).split("\u202f") == ["1", "234", "567"]
+    assert [format_number(v) for v in (999.9, 1e9, 12, -5e-324, 0.0)] == [
+        "1000",
+        "1.00 × 10⁹",
+        "12",
+        "−4.94 × 10⁻³²⁴",
+        "0",
+    ]
+    assert format_number(1234567).split("\u202f") == ["1", "234", "567"]
 
 
 def test_scripts_can_stand_inside_a_page():
     for name in ("plot.js", "theme.js"):
-        assert "</script" not in resource(name)
-        assert "<!--" not in resource(name)
+        assert "</script" not in read_resource(name)
+        assert "<!--" not in read_resource(name)
 
 
 # ---------------------------------------------------------------- in a browser

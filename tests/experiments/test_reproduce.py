@@ -22,7 +22,7 @@ from lab.refusal import Refusal
 from lab.reproduce import catalogue
 from lab.reproduce import command as reproduce
 from lab.reproduce.catalogue import Entry
-from lab.reproduce.command import locked, set_aside
+from lab.reproduce.command import lock_folder, set_aside
 from lab.reproduce.experiment import Experiment
 from lab.reproduce.records import Record, Records
 from lab.reproduce.request import Request
@@ -143,7 +143,10 @@ def call(*arguments):
 def test_an_unknown_experiment_is_told_with_the_known_ones(capsys):
     line = told(capsys, "reproduce", "blob")
     assert (
-        line == "lab: Unknown experiment 'blob': choose from " + ", ".join(catalogue.names()) + ". Did you mean blobs?"
+        line
+        == "lab: Unknown experiment 'blob': choose from "
+        + ", ".join(catalogue.list_experiments())
+        + ". Did you mean blobs?"
     )
 
 
@@ -169,7 +172,7 @@ def test_a_missing_extra_is_told_when_the_experiment_was_asked_for(capsys, monke
 
 def test_a_missing_extra_is_only_named_when_all_were_asked_for(monkeypatch):
     monkeypatch.setitem(catalogue.ENTRIES, "later", Entry("Needs much", ("no_such_module",), "rl"))
-    chosen, skipped = reproduce.choose(())
+    chosen, skipped = reproduce.choose_experiments(())
     assert "later" not in chosen
     assert skipped[-1] == "later needs no_such_module: pip install --editable '.[rl]'"
 
@@ -178,9 +181,9 @@ def test_a_missing_extra_is_only_named_when_all_were_asked_for(monkeypatch):
 def test_every_experiment_of_the_catalogue_has_plans_that_json_can_hold(request, data):
     if data == "none":
         request.getfixturevalue("nothing")
-    for name in catalogue.names():
-        if catalogue.entry(name).lacking is None:
-            experiment = catalogue.experiment(name)
+    for name in catalogue.list_experiments():
+        if catalogue.find_entry(name).lacking is None:
+            experiment = catalogue.import_experiment(name)
             assert experiment.name == name
             runs = {mode: [*experiment.plan(mode), *experiment.then(mode, [])] for mode in ("quick", "full")}
             for plan in runs.values():
@@ -190,9 +193,9 @@ def test_every_experiment_of_the_catalogue_has_plans_that_json_can_hold(request,
 
 
 def test_findings_can_be_made_from_no_runs_at_all():
-    for name in catalogue.names():
-        if not catalogue.entry(name).missing:
-            assert catalogue.experiment(name).findings([]).experiment == name
+    for name in catalogue.list_experiments():
+        if not catalogue.find_entry(name).missing:
+            assert catalogue.import_experiment(name).findings([]).experiment == name
 
 
 @pytest.fixture
@@ -231,7 +234,7 @@ def test_starting_over_never_deletes_earlier_runs(tiny, tmp_path, capsys):
 
 def test_one_command_a_folder(tiny, tmp_path, capsys):
     tmp_path.mkdir(exist_ok=True)
-    with locked(tmp_path):
+    with lock_folder(tmp_path):
         code, printed = done(capsys, tmp_path)
     assert code == 2
     assert "Another command is writing" in printed
@@ -276,7 +279,7 @@ def test_a_disk_that_fills_up_ends_in_one_line(tiny, tmp_path, capsys, monkeypat
     def full(*arguments):
         raise OSError(28, "No space left on device", str(tmp_path / "records"))
 
-    monkeypatch.setattr("lab.reproduce.work.perform", full)
+    monkeypatch.setattr("lab.reproduce.work.perform_jobs", full)
     code, printed = done(capsys, tmp_path)
     assert code == 2
     assert "No space left on device" in printed

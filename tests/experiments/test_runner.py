@@ -5,7 +5,7 @@ from rich.console import Console
 
 from lab.experiments.regret import DEFAULT, Problem
 from lab.reproduce.records import Records
-from lab.reproduce.runner import Job, WorkerError, error_file, one_of_each_first, perform, versions
+from lab.reproduce.runner import Job, WorkerError, error_file, list_versions, one_of_each_first, perform_jobs
 
 
 def job(seed=0, arm=DEFAULT, **changes):
@@ -20,7 +20,7 @@ def console():
 
 def test_every_run_is_recorded_with_versions_and_times(tmp_path, console):
     jobs = [job(seed) for seed in range(3)]
-    assert perform(jobs, tmp_path, 2, console) == []
+    assert perform_jobs(jobs, tmp_path, 2, console) == []
     records = Records(tmp_path / "records").read("regret", [j.config for j in jobs])
     assert len(records) == 3
     for record in records:
@@ -42,14 +42,14 @@ def test_results_do_not_depend_on_the_number_of_processes(tmp_path, console):
     found = []
     for workers in (1, 2):
         out = tmp_path / str(workers)
-        perform(jobs, out, workers, console)
+        perform_jobs(jobs, out, workers, console)
         found.append([r.result for r in Records(out / "records").read("regret", [j.config for j in jobs])])
     assert found[0] == found[1]
 
 
 def test_a_run_that_raises_is_told_with_its_traceback_and_the_others_go_on(tmp_path, console):
     bad, good = job(arm="no such learner"), job(1)
-    (failure,) = perform([bad, good], tmp_path, 1, console)
+    (failure,) = perform_jobs([bad, good], tmp_path, 1, console)
     assert failure.job == bad
     assert failure.message == "KeyError: 'no such learner'"
     assert failure.path == error_file(tmp_path, bad)
@@ -60,7 +60,7 @@ def test_a_run_that_raises_is_told_with_its_traceback_and_the_others_go_on(tmp_p
 
 
 def test_versions_name_what_is_installed_only():
-    found = versions()
+    found = list_versions()
     assert found["numpy"]
     assert all(found.values())
 
@@ -76,7 +76,7 @@ def test_a_broken_pool_becomes_one_clear_error(tmp_path, console, monkeypatch):
 
     monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor.submit", broken)
     with pytest.raises(WorkerError, match="want of memory"):
-        perform([job()], tmp_path, 1, console)
+        perform_jobs([job()], tmp_path, 1, console)
 
 
 def test_a_pool_that_breaks_while_runs_are_handed_out_is_told_too(tmp_path, console, monkeypatch):
@@ -87,7 +87,7 @@ def test_a_pool_that_breaks_while_runs_are_handed_out_is_told_too(tmp_path, cons
 
     monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor.submit", broken)
     with pytest.raises(WorkerError, match="want of memory"):
-        perform([job()], tmp_path, 1, console)
+        perform_jobs([job()], tmp_path, 1, console)
 
 
 def test_a_result_that_json_cannot_hold_is_a_failed_run(tmp_path, monkeypatch):
@@ -96,5 +96,5 @@ def test_a_result_that_json_cannot_hold_is_a_failed_run(tmp_path, monkeypatch):
 
     made = replace(regret.EXPERIMENT, run=lambda config: {"paid": float("nan")})
     monkeypatch.setattr(regret, "EXPERIMENT", made)
-    assert "ValueError" in runner._work(job(), tmp_path)
+    assert "ValueError" in runner._perform_job(job(), tmp_path)
     assert not Records(tmp_path / "records").has("regret", job().config)

@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lab.statistics import band, combined, difference, geometric_mean, line, mean, median, ratio, share, times_sooner
+from lab.statistics import (
+    combine_ratios,
+    compute_band,
+    estimate_difference,
+    estimate_ratio,
+    estimate_share,
+    fit_line,
+    geometric_mean,
+    mean,
+    median,
+    times_sooner,
+)
 from varmix.meter import Interval
 
 RNG = np.random.default_rng(0)
@@ -64,7 +75,7 @@ def test_what_never_happened_counts_against_the_one_that_missed():
 
 
 def test_a_band_is_the_mean_of_every_column():
-    middle, low, high = band([[1.0, 10.0], [3.0, 10.0], [2.0, 10.0]])
+    middle, low, high = compute_band([[1.0, 10.0], [3.0, 10.0], [2.0, 10.0]])
     assert middle == pytest.approx([2, 10])
     assert low[0] == pytest.approx(mean([1.0, 3.0, 2.0]).low)
     assert (low[1], high[1]) == pytest.approx((10, 10))
@@ -74,56 +85,56 @@ B = RNG.lognormal(0.0, 1.5, 14)
 
 
 def test_a_ratio_has_welchs_interval_of_the_logarithms():
-    found = ratio(A.tolist(), B.tolist())
+    found = estimate_ratio(A.tolist(), B.tolist())
     welch = stats.ttest_ind(np.log(A), np.log(B), equal_var=False)
     assert found.value == pytest.approx(np.exp(np.log(A).mean() - np.log(B).mean()))
     assert (found.low, found.high) == pytest.approx(tuple(np.exp(welch.confidence_interval(0.95))))
 
 
 def test_a_ratio_of_too_few_or_of_what_diverged_is_not_sure():
-    assert tuple(ratio([2.0], [1.0, 1.0])) == pytest.approx((2, 0, math.inf))
-    assert tuple(ratio([2.0, 2.0], [1.0, 1.0])) == pytest.approx((2, 2, 2))
-    assert ratio([1.0, math.inf], [1.0, 1.0]) == (math.inf, 0, math.inf)
-    assert math.isnan(ratio([1.0, 1.0], [1.0, math.inf]).value)
+    assert tuple(estimate_ratio([2.0], [1.0, 1.0])) == pytest.approx((2, 0, math.inf))
+    assert tuple(estimate_ratio([2.0, 2.0], [1.0, 1.0])) == pytest.approx((2, 2, 2))
+    assert estimate_ratio([1.0, math.inf], [1.0, 1.0]) == (math.inf, 0, math.inf)
+    assert math.isnan(estimate_ratio([1.0, 1.0], [1.0, math.inf]).value)
 
 
 def test_ratios_combine_to_an_interval_that_covers_as_often_as_it_says():
     rng, true = np.random.default_rng(2), np.array([0.1, 1.0, 5.0])
     covered = 0
     for _ in range(1000):
-        each = [ratio((t * rng.lognormal(size=12)).tolist(), rng.lognormal(size=24).tolist()) for t in true]
-        found = combined(each)
+        each = [estimate_ratio((t * rng.lognormal(size=12)).tolist(), rng.lognormal(size=24).tolist()) for t in true]
+        found = combine_ratios(each)
         covered += found.low <= np.exp(np.log(true).mean()) <= found.high
     assert 0.93 <= covered / 1000 <= 0.98
 
 
 def test_one_ratio_that_is_infinite_leaves_nothing_sure():
-    assert combined([Interval(0.5, 0.25, 1.0), Interval(math.inf, 0.0, math.inf)]) == (math.inf, 0, math.inf)
-    assert combined([Interval(0.5, 0.0, math.inf)]) == pytest.approx((0.5, 0, math.inf))
+    assert combine_ratios([Interval(0.5, 0.25, 1.0), Interval(math.inf, 0.0, math.inf)]) == (math.inf, 0, math.inf)
+    assert combine_ratios([Interval(0.5, 0.0, math.inf)]) == pytest.approx((0.5, 0, math.inf))
 
 
 def test_points_above_one_another_have_no_slope():
-    assert np.isnan(line(np.ones(3), np.arange(3.0))).all()
-    assert np.isnan(line(np.arange(3.0), np.ones(3))).all()
+    assert np.isnan(fit_line(np.ones(3), np.arange(3.0))).all()
+    assert np.isnan(fit_line(np.arange(3.0), np.ones(3))).all()
 
 
 def test_a_difference_of_means_has_welchs_interval():
     other = np.random.default_rng(3).normal(2.0, 3.0, 14)
     expected = stats.ttest_ind(A, other, equal_var=False).confidence_interval(0.95)
-    assert tuple(difference(A.tolist(), other.tolist())) == pytest.approx((A.mean() - other.mean(), *expected))
-    assert difference([1.0, 1.0], [3.0, 3.0]) == Interval(-2.0, -2.0, -2.0)
-    assert difference([1.0], [3.0, 4.0]) == Interval(-2.5, -math.inf, math.inf)
+    assert tuple(estimate_difference(A.tolist(), other.tolist())) == pytest.approx((A.mean() - other.mean(), *expected))
+    assert estimate_difference([1.0, 1.0], [3.0, 3.0]) == Interval(-2.0, -2.0, -2.0)
+    assert estimate_difference([1.0], [3.0, 4.0]) == Interval(-2.5, -math.inf, math.inf)
 
 
 @pytest.mark.parametrize(("count", "of"), [(0, 1), (0, 50), (17, 21), (45, 50), (50, 50)])
 def test_a_share_has_the_exact_binomial_interval(count, of):
     expected = stats.binomtest(count, of).proportion_ci(0.95, method="exact")
-    assert tuple(share(count, of)) == pytest.approx((count / of, expected.low, expected.high))
+    assert tuple(estimate_share(count, of)) == pytest.approx((count / of, expected.low, expected.high))
 
 
 def test_a_share_of_nothing_says_nothing():
-    assert math.isnan(share(0, 0).value)
-    assert (share(0, 0).low, share(0, 0).high) == (0, 1)
+    assert math.isnan(estimate_share(0, 0).value)
+    assert (estimate_share(0, 0).low, estimate_share(0, 0).high) == (0, 1)
 
 
 def test_what_half_never_did_has_no_mean_of_never_and_some_time():

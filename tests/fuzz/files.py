@@ -88,7 +88,7 @@ def _metadata(change):
         metadata["sha256"] = None
         change(metadata, arrays, rng)
         if metadata.get("sha256", "") is None:
-            metadata["sha256"] = checkpoint._digest(metadata.get("state", ""), arrays)
+            metadata["sha256"] = checkpoint._compute_digest(metadata.get("state", ""), arrays)
         return to_bytes(arrays, metadata={key: str(value) for key, value in metadata.items()})
 
     return damage

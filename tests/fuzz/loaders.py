@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from support.families import LABELS, N, probabilities
 from fuzz.targets import Target, check_draw, check_meter, check_mixture, demand, norms_of, play_tickets
+from support.families import LABELS, N, probabilities
 from support.loaders import NEARLY
 from support.streams import Counting, Shuffled
 from varmix import Dense, Groups

@@ -8,7 +8,7 @@ from numba import njit
 
 from fuzz.targets import Target, demand
 from varmix import CheckpointError
-from varmix._core.state import loading, read_array, require
+from varmix._core.state import read_array, require_entries, wrap_load_errors
 
 
 class Sound:
@@ -21,8 +21,8 @@ class Sound:
         return {"places": self.places.copy(), "scale": self.scale, "rounds": self.rounds}
 
     def load_state_dict(self, state):
-        with loading("a plant"):
-            require(state, {"places", "scale", "rounds"}, "a plant")
+        with wrap_load_errors("a plant"):
+            require_entries(state, {"places", "scale", "rounds"}, "a plant")
             places = read_array(state, "places", np.int64, (8,), least=0, most=7)
             if type(state["scale"]) is not float or not 0 < state["scale"] < 100:
                 raise CheckpointError("scale must be a positive number below 100")
@@ -35,8 +35,8 @@ class Trusting(Sound):
     """Takes whatever it is given."""
 
     def load_state_dict(self, state):
-        with loading("a plant"):
-            require(state, {"places", "scale", "rounds"}, "a plant")
+        with wrap_load_errors("a plant"):
+            require_entries(state, {"places", "scale", "rounds"}, "a plant")
             self.places, self.scale, self.rounds = np.array(state["places"]), state["scale"], state["rounds"]
 
 
@@ -80,7 +80,7 @@ class Greedy(Sound):
     """Allocates as much as the state asks for."""
 
     def load_state_dict(self, state):
-        with loading("a plant"):
+        with wrap_load_errors("a plant"):
             np.ones(state["rounds"] * 2**22)
             super().load_state_dict(state)
 

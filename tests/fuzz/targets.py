@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from support import families
 from fuzz.mutations import Mutations
+from support import families
 from varmix import Dense, Distances, Groups, KDpp, Replay, Sampler, Uniform, literature, uniform, vrm
 from varmix.allocate import Shuffled, independent, one_component, round_robin, stratified, systematic
 from varmix.components import Cumulative, Exponential, MirrorDescent, Ranks, Sources, Subsets, with_uniform

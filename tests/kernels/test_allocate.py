@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from varmix._kernels.allocate import independent, invert, round_robin, shuffled, spread, spread_batches
+from varmix._kernels.allocate import (
+    draw_independent,
+    find_lane,
+    round_robin,
+    shuffle_slots,
+    spread_batches,
+    spread_slots,
+)
 
 LAST = 1.0 - 2.0**-53  # the largest uniform there is
 
@@ -35,8 +42,8 @@ def test_independent_inverts_every_uniform(k):
     for _ in range(20):
         shares, uniforms = random_shares(rng, k), rng.random(50)
         expected = [naive(shares, u) for u in uniforms]
-        np.testing.assert_array_equal(assigned(independent, shares, uniforms, 50), expected)
-        assert [invert(shares, u) for u in uniforms] == expected
+        np.testing.assert_array_equal(assigned(draw_independent, shares, uniforms, 50), expected)
+        assert [find_lane(shares, u) for u in uniforms] == expected
 
 
 @pytest.mark.parametrize("m", [1, 2, 16, 129])
@@ -46,7 +53,7 @@ def test_stratified_inverts_one_uniform_in_each_of_m_parts(k, m):
     for _ in range(20):
         shares, uniforms = random_shares(rng, k), rng.random(m)
         expected = [naive(shares, (r + uniforms[r]) / m) for r in range(m)]
-        np.testing.assert_array_equal(assigned(spread, shares, uniforms, m), expected)
+        np.testing.assert_array_equal(assigned(spread_slots, shares, uniforms, m), expected)
 
 
 @pytest.mark.parametrize("m", [1, 2, 16, 129])
@@ -55,7 +62,7 @@ def test_systematic_inverts_the_same_uniform_in_each_of_m_parts(m):
     for _ in range(20):
         shares, uniforms = random_shares(rng, 7), rng.random(1)
         expected = [naive(shares, (r + uniforms[0]) / m) for r in range(m)]
-        np.testing.assert_array_equal(assigned(spread, shares, uniforms, m), expected)
+        np.testing.assert_array_equal(assigned(spread_slots, shares, uniforms, m), expected)
 
 
 @pytest.mark.parametrize("common", [False, True])
@@ -65,7 +72,7 @@ def test_batches_are_spread_one_by_one(batches, m, common):
     shares, uniforms = random_shares(rng, 7), rng.random((batches, 1 if common else m))
     lanes = np.empty((batches, m), dtype=np.int64)
     spread_batches(shares, uniforms, lanes)
-    np.testing.assert_array_equal(lanes, [assigned(spread, shares, row, m) for row in uniforms])
+    np.testing.assert_array_equal(lanes, [assigned(spread_slots, shares, row, m) for row in uniforms])
 
 
 @settings(max_examples=200, deadline=None)
@@ -77,15 +84,15 @@ def test_lanes_without_a_share_are_never_served(sizes, uniforms):
     """Also where uniforms fall on the borders between lanes, and where rounding leaves the shares short of one."""
     shares = np.array(sizes, dtype=np.float64) / (sum(sizes) * (1 + 4e-16))
     u = np.array(uniforms)
-    served = [assigned(kernel, shares, u, len(u)) for kernel in (independent, spread)]
-    served.append(assigned(spread, shares, u[:1], 5))
+    served = [assigned(kernel, shares, u, len(u)) for kernel in (draw_independent, spread_slots)]
+    served.append(assigned(spread_slots, shares, u[:1], 5))
     credit, lanes = np.zeros(len(shares)), np.empty(50, dtype=np.int64)
     round_robin(shares, credit, lanes)
     served.append(lanes)
     state, lanes = np.zeros(len(shares) + 1), np.empty(len(u), dtype=np.int64)
     state[:-1] = np.where(shares > 0.0, -3.0, 3.0)  # all is owed to those that have lost their shares
     state[-1] = 6.0
-    shuffled(shares, 7, u, state, lanes)
+    shuffle_slots(shares, 7, u, state, lanes)
     assert (shares[np.concatenate([*served, lanes])] > 0.0).all()
 
 
@@ -93,8 +100,8 @@ def test_lanes_without_a_share_are_never_served(sizes, uniforms):
 def test_the_largest_uniform_belongs_to_the_last_lane_with_a_share(tail):
     shares = np.append(np.full(10, 0.1), np.zeros(tail))
     assert np.cumsum(np.full(10, 0.1))[-1] < 1.0  # rounding leaves a gap below one
-    assert invert(shares, LAST) == 9
-    assert assigned(spread, shares, np.full(4, LAST), 4)[-1] == 9
+    assert find_lane(shares, LAST) == 9
+    assert assigned(spread_slots, shares, np.full(4, LAST), 4)[-1] == 9
 
 
 def carry(shares, m, batch=None):
@@ -162,7 +169,7 @@ def deal(shares, period, uniforms, batch=None):
     places = np.arange(len(uniforms))
     for part in np.split(places, range(batch, len(places), batch)) if batch else [places]:
         here = np.empty(len(part), dtype=np.int64)
-        shuffled(shares, period, uniforms[part], state, here)
+        shuffle_slots(shares, period, uniforms[part], state, here)
         lanes[part] = here
     return lanes, state
 
@@ -211,7 +218,7 @@ def test_shuffled_counts_keep_to_their_shares_pass_after_pass(k):
     for concentration in (0.1, 1.0, 10.0):
         shares, uniforms = rng.dirichlet(np.full(k, concentration)), rng.random(20_000)
         assert furthest(deal(shares, 1000, uniforms)[0], shares) < 10.0
-    assert furthest(assigned(independent, shares, uniforms, 20_000), shares) > 20.0  # the control: by chance alone
+    assert furthest(assigned(draw_independent, shares, uniforms, 20_000), shares) > 20.0  # the control: by chance alone
 
 
 def test_shuffled_credits_are_paid_back_when_shares_have_moved():
@@ -220,7 +227,7 @@ def test_shuffled_credits_are_paid_back_when_shares_have_moved():
     state, lanes = np.zeros(4), np.empty(500, dtype=np.int64)
     served = np.zeros(3)
     for shares in ([0.8, 0.1, 0.1], [0.1, 0.1, 0.8]):
-        shuffled(np.array(shares), 1000, rng.random(500), state, lanes)
+        shuffle_slots(np.array(shares), 1000, rng.random(500), state, lanes)
         served += np.bincount(lanes, minlength=3)
     np.testing.assert_allclose(served, [450, 100, 450], atol=2.0)
     assert np.abs(state[:3]).max() < 2.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from varmix._kernels import allocate, cost
-from varmix._kernels.simplex import factor, solve
+from varmix._kernels.simplex import factor_metric, solve_factored
 from varmix.components import _groups_kernels as groups
 from varmix.components import _tables_kernels as table
 
@@ -16,8 +16,8 @@ BAD = [np.nan, np.inf, -np.inf, -1.0, 2.0, 1e300]
 @pytest.fixture(scope="module")
 def _compiled():
     """Compile before the clock starts: call every kernel once with numbers that are harmless."""
-    test_lanes_exist_for_any_shares_and_uniforms(allocate.independent, 0.5)
-    test_lanes_exist_for_any_shares_and_uniforms(allocate.spread, 0.5)
+    test_lanes_exist_for_any_shares_and_uniforms(allocate.draw_independent, 0.5)
+    test_lanes_exist_for_any_shares_and_uniforms(allocate.spread_slots, 0.5)
     test_carried_lanes_exist_for_any_shares_and_credit(0.5)
     test_shuffled_lanes_exist_for_any_shares_uniforms_and_credit(0.5)
     test_atoms_exist_for_any_uniforms(0.5)
@@ -40,7 +40,7 @@ def _spoilt(values, bad):
 
 
 @pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize("kernel", [allocate.independent, allocate.spread])
+@pytest.mark.parametrize("kernel", [allocate.draw_independent, allocate.spread_slots])
 def test_lanes_exist_for_any_shares_and_uniforms(kernel, bad):
     shares, uniforms = np.array([0.2, 0.0, 0.8]), np.linspace(0, 0.99, 6)
     for s in [shares, *_spoilt(shares, bad)]:
@@ -66,15 +66,15 @@ def test_shuffled_lanes_exist_for_any_shares_uniforms_and_credit(bad):
         for state in [np.zeros(4), *_spoilt([0.0, 0.0, 0.0, 0.0], bad)]:
             for u in [uniforms, *_spoilt(uniforms, bad)]:
                 lanes = np.full(6, -1)
-                allocate.shuffled(shares, 10, u, state.copy(), lanes)
+                allocate.shuffle_slots(shares, 10, u, state.copy(), lanes)
                 assert ((lanes >= 0) & (lanes < 3)).all()
 
 
 @pytest.mark.parametrize("bad", BAD)
 def test_atoms_exist_for_any_uniforms(bad):
     cumulative, guide = np.empty((1, 50)), np.empty((1, 13), dtype=np.int32)
-    table.accumulate(np.ones((50, 1)), np.empty(0), cumulative, np.empty(1))
-    table.finish(cumulative, guide, np.empty(1))
+    table.accumulate_sums(np.ones((50, 1)), np.empty(0), cumulative, np.empty(1))
+    table.finish_sums(cumulative, guide, np.empty(1))
     start, members, running = (
         np.array([0, 20, 50]),
         np.arange(50),
@@ -95,8 +95,8 @@ def test_atoms_exist_for_any_uniforms(bad):
 def test_tables_of_anything_have_guides_inside_them(bad):
     for ratios in _spoilt(np.ones((30, 2)), bad):
         cumulative, guide = np.empty((2, 30)), np.empty((2, 8), dtype=np.int32)
-        table.accumulate(ratios, np.empty(0), cumulative, np.empty(2))
-        table.finish(cumulative, guide, np.empty(2))
+        table.accumulate_sums(ratios, np.empty(0), cumulative, np.empty(2))
+        table.finish_sums(cumulative, guide, np.empty(2))
         assert ((guide >= 0) & (guide < 30)).all()
 
 
@@ -105,9 +105,9 @@ def test_costs_and_factors_of_anything_end(bad):
     ratios, c, w = np.ones((4, 3)), np.ones(4), np.full(3, 1 / 3)
     for q in _spoilt(ratios, bad):
         cost.value_and_gradient(q, c, w, np.empty(3))
-        cost.hessian(q, c, w, np.empty((3, 3)))
-        cost.weigh(q, w, np.empty(4), np.empty(4))
+        cost.write_hessian(q, c, w, np.empty((3, 3)))
+        cost.weigh_draws(q, w, np.empty(4), np.empty(4))
     for M in _spoilt(np.eye(3), bad):
         upper, b = np.empty((3, 3)), np.ones(3)
-        factor(M, np.array([0, 1]), 2, 2, 1.0, upper)
-        solve(upper, 2, b)
+        factor_metric(M, np.array([0, 1]), 2, 2, 1.0, upper)
+        solve_factored(upper, 2, b)

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from varmix.components import _replay_kernels as kernels
-from varmix.components._replay import MAGNITUDES, empty_buckets
-from varmix.components._replay_kernels import BUCKETS, CHUNK, LARGEST, PAGE, SMALLEST
+from varmix.components._replay import BUCKET_MAGNITUDES, empty_buckets
+from varmix.components._replay_kernels import BUCKET_COUNT, CHUNK_BITS, MAX_MAGNITUDE, MIN_MAGNITUDE, PAGE_BITS
 
 
 class Naive:
     """Buckets as lists."""
 
     def __init__(self):
-        self.lists = [[] for _ in range(BUCKETS)]
+        self.lists = [[] for _ in range(BUCKET_COUNT)]
 
     def append(self, bucket, item):
         self.lists[bucket].append(item)
@@ -31,7 +31,7 @@ class Naive:
 def listed(lists, bucket):
     found = []
     for position in range(lists.counts[bucket]):
-        chunk, entry = kernels.find(lists, bucket, position)
+        chunk, entry = kernels.find_entry(lists, bucket, position)
         found.append(int(lists.chunks[chunk, entry]))
     return found
 
@@ -54,8 +54,8 @@ def check_valid(lists, naive):
         for position, item in enumerate(items):
             assert lists.place[item].tolist() == [bucket, position]
     lengths = [len(items) for items in naive.lists]
-    chunks = [math.ceil(n / (1 << CHUNK)) for n in lengths]
-    pages = [math.ceil(n / (1 << PAGE)) for n in chunks]
+    chunks = [math.ceil(n / (1 << CHUNK_BITS)) for n in lengths]
+    pages = [math.ceil(n / (1 << PAGE_BITS)) for n in chunks]
     assert free(lists) == [len(lists.chunks) - sum(chunks), len(lists.pages) - sum(pages)]
 
 
@@ -64,9 +64,9 @@ def test_lists_are_those_of_plain_python(steps):
     lists, naive, present = empty_buckets(60), Naive(), set()
     for item, bucket in steps:
         if item in present:
-            kernels.remove(lists, item)
+            kernels.remove_item(lists, item)
             naive.remove(item)
-        kernels.append(lists, bucket, item)
+        kernels.append_item(lists, bucket, item)
         naive.append(bucket, item)
         present.add(item)
     check_valid(lists, naive)
@@ -76,14 +76,14 @@ def test_lists_are_those_of_plain_python(steps):
 def test_all_items_fit_into_one_bucket_and_into_as_many_as_there_are(capacity):
     lists, naive = empty_buckets(capacity), Naive()
     for item in range(capacity):
-        kernels.append(lists, 7, item)
+        kernels.append_item(lists, 7, item)
         naive.append(7, item)
     check_valid(lists, naive)
     for item in range(capacity):
-        kernels.remove(lists, item)
+        kernels.remove_item(lists, item)
         naive.remove(item)
-        kernels.append(lists, item % BUCKETS, item)
-        naive.append(item % BUCKETS, item)
+        kernels.append_item(lists, item % BUCKET_COUNT, item)
+        naive.append(item % BUCKET_COUNT, item)
     check_valid(lists, naive)
 
 
@@ -91,13 +91,13 @@ def test_room_is_given_back_over_and_over():
     lists = empty_buckets(2100)
     rng = np.random.default_rng(0)
     for item in range(2100):
-        kernels.append(lists, 0, item)
+        kernels.append_item(lists, 0, item)
     for round_ in range(30):
         for item in rng.permutation(2100):
-            kernels.remove(lists, item)
-            kernels.append(lists, (round_ * 37 + item % 3) % BUCKETS, item)
+            kernels.remove_item(lists, item)
+            kernels.append_item(lists, (round_ * 37 + item % 3) % BUCKET_COUNT, item)
     assert lists.counts.sum() == 2100
-    assert sorted(item for bucket in range(BUCKETS) for item in listed(lists, bucket)) == list(range(2100))
+    assert sorted(item for bucket in range(BUCKET_COUNT) for item in listed(lists, bucket)) == list(range(2100))
 
 
 @pytest.mark.parametrize("exponent", range(-40, 40))
@@ -106,18 +106,26 @@ def test_buckets_are_an_eighth_of_an_octave(exponent):
         low, high = 2.0 ** (exponent + step / 8), 2.0 ** (exponent + (step + 1) / 8)
         inside = np.geomspace(low * (1 + 1e-12), high * (1 - 1e-12), 5)
         assert {kernels.bucket_of(x) for x in inside} == {(exponent + 40) * 8 + step}
-        assert low < MAGNITUDES[(exponent + 40) * 8 + step] < high
+        assert low < BUCKET_MAGNITUDES[(exponent + 40) * 8 + step] < high
 
 
 @given(st.floats(1e-12, 1e12))
 def test_every_magnitude_is_kept_within_an_eighth_of_an_octave(magnitude):
-    kept = MAGNITUDES[kernels.bucket_of(magnitude)]
+    kept = BUCKET_MAGNITUDES[kernels.bucket_of(magnitude)]
     assert 2 ** (-1 / 16) * (1 - 1e-9) <= kept / magnitude <= 2 ** (1 / 16) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
     ("magnitude", "bucket"),
-    [(0.0, 0), (5e-324, 0), (SMALLEST, 0), (SMALLEST / 2, 0), (LARGEST, BUCKETS - 1), (1e300, BUCKETS - 1), (1.0, 320)],
+    [
+        (0.0, 0),
+        (5e-324, 0),
+        (MIN_MAGNITUDE, 0),
+        (MIN_MAGNITUDE / 2, 0),
+        (MAX_MAGNITUDE, BUCKET_COUNT - 1),
+        (1e300, BUCKET_COUNT - 1),
+        (1.0, 320),
+    ],
 )
 def test_what_lies_beyond_counts_as_the_nearest(magnitude, bucket):
     assert kernels.bucket_of(magnitude) == bucket

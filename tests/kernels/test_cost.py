@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from support.oracles import random_mixture, random_ratios
-from varmix._kernels.cost import coefficients, hessian, value_and_gradient, weigh
+from varmix._kernels.cost import value_and_gradient, weigh_draws, write_coefficients, write_hessian
 
 
 def problem(seed, m=30, k=5):
@@ -27,33 +27,33 @@ def gradient(ratios, c, w):
 
 def curvature(ratios, c, w):
     out = np.full((len(w), len(w)), np.nan)
-    hessian(ratios, c, w, out)
+    write_hessian(ratios, c, w, out)
     return out
 
 
 def test_weights_are_one_over_the_density():
     ratios, _, w = problem(0)
     density, weights = np.empty(30), np.empty(30)
-    weigh(ratios, w, density, weights)
+    weigh_draws(ratios, w, density, weights)
     np.testing.assert_allclose(density, ratios @ w, rtol=1e-14)
     np.testing.assert_array_equal(weights, 1.0 / density)
 
 
 def test_coefficients_are_squared_norms_over_the_density():
     norms, density, out = np.array([0.0, 2.0, 3.0]), np.array([1.0, 0.5, 2.0]), np.empty(3)
-    assert coefficients(norms, density, out) == -1
+    assert write_coefficients(norms, density, out) == -1
     np.testing.assert_array_equal(out, [0.0, 8.0, 4.5])
 
 
 @pytest.mark.parametrize("bad", [-1e-300, -1.0, np.nan, np.inf, -np.inf, 1e200])
 def test_coefficients_name_the_first_norm_that_is_not_allowed(bad):
     norms = np.array([1.0, 0.0, bad, bad])
-    assert coefficients(norms, np.ones(4), np.empty(4)) == 2
+    assert write_coefficients(norms, np.ones(4), np.empty(4)) == 2
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, 1e-260])
 def test_coefficients_name_the_first_density_that_is_not_allowed(bad):
-    assert coefficients(np.ones(4), np.array([1.0, 1e-240, bad, bad]), np.empty(4)) == 2
+    assert write_coefficients(np.ones(4), np.array([1.0, 1e-240, bad, bad]), np.empty(4)) == 2
 
 
 def test_value_gradient_and_hessian_are_the_formulas():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from varmix.components._groups_kernels import rank_key, rank_points, remember, select, split_groups
+from varmix.components._groups_kernels import partition_points, rank_key, rank_points, remember_norms, split_groups
 
 
 @pytest.mark.parametrize("kind", ["random", "ascending", "descending", "equal", "few values", "organ pipe"])
@@ -21,7 +21,7 @@ def test_select_puts_the_smaller_keys_first(kind, size):
     }[kind].astype(np.uint64)
     for place in {0, size // 3, size - 1}:
         mine, points = keys.copy(), i.astype(np.int32)
-        select(mine, points, 0, size, place)
+        partition_points(mine, points, 0, size, place)
         np.testing.assert_array_equal(mine, keys[points])
         np.testing.assert_array_equal(np.sort(points), i)
         assert mine[:place].max(initial=0) <= mine[place] <= mine[place:].min()
@@ -31,7 +31,7 @@ def test_select_puts_the_smaller_keys_first(kind, size):
 def test_select_touches_nothing_outside_its_range():
     keys = np.arange(20, dtype=np.uint64)[::-1].copy()
     points = np.arange(20)
-    select(keys, points, 5, 15, 9)
+    partition_points(keys, points, 5, 15, 9)
     np.testing.assert_array_equal(points[:5], np.arange(5))
     np.testing.assert_array_equal(points[15:], np.arange(15, 20))
 
@@ -83,6 +83,6 @@ def test_a_split_is_that_of_a_full_sort(unseen, ties):
 
 def test_the_last_norm_of_a_point_is_remembered_and_none_becomes_infinite_or_negative():
     seen = np.full(5, -1.0, dtype=np.float32)
-    remember(np.array([1, 3, 1, 4, 2]), np.array([1.0, 1e100, 2.0, -0.0, 1e-100]), seen)
+    remember_norms(np.array([1, 3, 1, 4, 2]), np.array([1.0, 1e100, 2.0, -0.0, 1e-100]), seen)
     np.testing.assert_array_equal(seen, np.array([-1.0, 2.0, 0.0, np.finfo(np.float32).max, 0.0], dtype=np.float32))
     assert not np.signbit(seen[1:]).any()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from varmix.components._literature.kernels import build_floored, climb, draw_floored, floored_rows, scale_of
+from varmix.components._literature.kernels import build_floored, draw_floored, floored_rows, raise_ratios, scale_of
 
 
 def projected(w, floor):
@@ -43,7 +43,7 @@ def test_steps_are_projected_exactly(n, floor, size):
         w = q.copy()
         w[atoms] *= np.exp(exponents)
         q = projected(w, floor)
-        climb(*trees.trees, floor, atoms, exponents)
+        raise_ratios(*trees.trees, floor, atoms, exponents)
         found = trees.ratios(floor)
         np.testing.assert_allclose(found, q, rtol=1e-10)
         assert found.mean() == pytest.approx(1, abs=1e-12)
@@ -53,7 +53,7 @@ def test_steps_are_projected_exactly(n, floor, size):
 def test_trees_follow_from_their_weights_to_the_last_bit():
     rng, trees = np.random.default_rng(0), Trees(37)
     for _ in range(300):
-        climb(*trees.trees, 0.2, rng.choice(37, 3, replace=False), rng.exponential(2.0, size=3))
+        raise_ratios(*trees.trees, 0.2, rng.choice(37, 3, replace=False), rng.exponential(2.0, size=3))
         again = [np.zeros(74) for _ in range(3)]
         build_floored(trees.trees[0][37:], *again)
         for tree, other in zip(trees.trees, again, strict=True):
@@ -62,17 +62,17 @@ def test_trees_follow_from_their_weights_to_the_last_bit():
 
 def test_nothing_overflows_and_the_largest_products_keep_their_proportions():
     trees = Trees(5)
-    climb(*trees.trees, 0.1, np.array([1, 3]), np.array([1e6, 1e6 + np.log(2.0)]))
+    raise_ratios(*trees.trees, 0.1, np.array([1, 3]), np.array([1e6, 1e6 + np.log(2.0)]))
     np.testing.assert_allclose(trees.ratios(0.1), [0.1, 4.7 / 3, 0.1, 2 * 4.7 / 3, 0.1], rtol=1e-9)
     for i in range(100):  # the factor falls again and again, and is taken up into the weights
-        climb(*trees.trees, 0.1, np.array([i % 5]), np.array([1e280]))
+        raise_ratios(*trees.trees, 0.1, np.array([i % 5]), np.array([1e280]))
         assert trees.ratios(0.1)[i % 5] == pytest.approx(4.6)
         assert scale_of(*trees.trees[:2], 0.1) > 1e-150
 
 
 def test_draws_follow_the_ratios():
     rng, trees = np.random.default_rng(1), Trees(20)
-    climb(*trees.trees, 0.4, np.arange(6), rng.exponential(3.0, size=6))
+    raise_ratios(*trees.trees, 0.4, np.arange(6), rng.exponential(3.0, size=6))
     q, grid, atoms = trees.ratios(0.4), (np.arange(100_000) + 0.5) / 100_000, np.empty(100_000, dtype=np.int64)
     assert 0 < (q == 0.4).sum() < 20
     draw_floored(grid, trees.trees[0], trees.trees[1], 0.4, atoms)

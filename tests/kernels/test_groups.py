@@ -64,7 +64,7 @@ def test_running_sums_of_the_target_start_anew_in_every_group():
         np.testing.assert_allclose(cumulative[START[g] : START[g + 1]], expected, rtol=1e-14)
 
 
-def test_rows_of_groups_hold_inside_outside_and_the_anchor():
+def test_rows_of_groups_hold_inside_outside_and_the_uniform_component():
     rows = np.full((3, 6), np.nan)
     group_rows(np.array([2, 0, 2]), np.array([4.0, 5.0, 6.0, 7.0]), 0.2, rows)
     row2, row0 = [0.2, 0.2, 6.0, 0.2, 1.0, 1.0], [4.0, 0.2, 0.2, 0.2, 1.0, 1.0]
@@ -72,12 +72,12 @@ def test_rows_of_groups_hold_inside_outside_and_the_anchor():
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
-@pytest.mark.parametrize("anchor", [0, 1])
-def test_lanes_of_groups_are_the_masses_of_the_mixture_on_the_groups(smoothing, anchor):
+@pytest.mark.parametrize("uniform", [0, 1])
+def test_lanes_of_groups_are_the_masses_of_the_mixture_on_the_groups(smoothing, uniform):
     rng = np.random.default_rng(4)
     shares = SIZES / SIZES.sum()
-    w = rng.dirichlet(np.ones(4 + anchor))
+    w = rng.dirichlet(np.ones(4 + uniform))
     lanes = np.empty(4)
     group_lanes(w, shares, smoothing, lanes)
-    laws = [(1 - smoothing) * np.eye(4)[j] + smoothing * shares for j in range(4)] + [shares] * anchor
+    laws = [(1 - smoothing) * np.eye(4)[j] + smoothing * shares for j in range(4)] + [shares] * uniform
     np.testing.assert_allclose(lanes, w @ laws, rtol=1e-14)

@@ -35,7 +35,7 @@ class Stream:
 
 def test_numbers_are_those_of_the_stream():
     pair = np.array([0.123456789, 0.987654321])
-    stream, state = Stream(pair), random.start(pair)
+    stream, state = Stream(pair), random.seed_state(pair)
     numbers = [random.uniform(state) for _ in range(1000)]
     assert numbers == [stream() for _ in range(1000)]
     assert 0.45 < np.mean(numbers) < 0.55
@@ -105,8 +105,8 @@ def test_uniform_sets_are_those_of_plain_python():
 
 def test_points_are_inserted_in_their_places_once():
     points = np.array([2, 5, 9, 0])
-    assert not subsets.insert(points, 3, 5)
-    assert subsets.insert(points, 3, 4)
+    assert not subsets.insert_point(points, 3, 5)
+    assert subsets.insert_point(points, 3, 4)
     assert points.tolist() == [2, 4, 5, 9]
 
 

@@ -36,7 +36,7 @@ def tolerance(precision):
 def test_nearest_centres_are_those_of_all_distances(kind, precision, begin, count):
     rows, shift = given(kind, precision)
     labels, squares = np.empty(count, dtype=np.int32), np.empty(count)
-    kmeans.nearest(rows, shift, CENTERS.astype(precision), begin, labels, squares)
+    kmeans.find_nearest(rows, shift, CENTERS.astype(precision), begin, labels, squares)
     expected = all_squares(X[begin : begin + count], CENTERS)
     np.testing.assert_array_equal(labels, expected.argmin(axis=1))
     np.testing.assert_allclose(squares, expected.min(axis=1), rtol=tolerance(precision), atol=tolerance(precision))
@@ -49,7 +49,7 @@ def test_far_from_the_origin_the_shift_keeps_the_digits():
     found = []
     for shift in (centers.mean(axis=0), np.zeros(9)):
         labels, squares = np.empty(700, dtype=np.int32), np.empty(700)
-        kmeans.nearest(rows, shift, centers - shift, 0, labels, squares)
+        kmeans.find_nearest(rows, shift, centers - shift, 0, labels, squares)
         found.append(np.abs(squares - all_squares(far, centers).min(axis=1)).max())
     assert found[0] < 1e-4 < found[1]
 
@@ -85,7 +85,7 @@ def test_steps_are_the_weighted_means_of_what_every_centre_was_given(kind, preci
     norms, losses = np.empty(batch * steps), np.empty(steps)
     known = np.zeros(700, dtype=np.uint8), np.full(700, -1.0, dtype=np.float32)
     moving = centers, counts, norms, losses, *known
-    kmeans.descend(rows, shift, costs if weighted else np.empty(0), points, weights, *moving)
+    kmeans.move_centers(rows, shift, costs if weighted else np.empty(0), points, weights, *moving)
     expected, expected_counts = CENTERS.astype(precision).astype(float), np.zeros(len(CENTERS))
     with np.errstate(invalid="ignore"):
         want = plain_descent(X, expected, expected_counts, costs, points, weights, steps)
@@ -106,7 +106,7 @@ def test_a_batch_that_weighs_nothing_moves_nothing():
     centers, counts, norms, losses = CENTERS.copy(), np.zeros(len(CENTERS)), np.ones(6), np.ones(1)
     nothing = np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.float32)
     moving = centers, counts, norms, losses, *nothing
-    kmeans.descend(rows, shift, np.zeros(700), np.arange(6), np.ones(6), *moving)
+    kmeans.move_centers(rows, shift, np.zeros(700), np.arange(6), np.ones(6), *moving)
     assert (centers == CENTERS).all()
     assert not counts.any()
     assert not norms.any()
@@ -141,8 +141,8 @@ def test_candidates_are_compared_on_some_points(kind, every, begin):
     costs, squares, left = np.random.default_rng(1).random(700), all_squares(X, CENTERS).min(axis=1), np.empty(3)
     shift, tried = X[4].copy(), X[[5, 100, 650]].copy()
     lengths = np.empty(700)
-    seeding.measure(rows, shift, lengths)
-    seeding.potentials(rows, shift, lengths, costs, tried, squares, every, begin, left)
+    seeding.measure_rows(rows, shift, lengths)
+    seeding.write_potentials(rows, shift, lengths, costs, tried, squares, every, begin, left)
     some = np.arange(begin, 700, every)
     least = np.minimum(squares[some, None], all_squares(X[some], tried))
     np.testing.assert_allclose(left, costs[some] @ least)
@@ -154,23 +154,23 @@ def test_a_draw_by_distance_never_gives_what_has_none(costs, u):
     squares = np.zeros(3000)
     squares[1500:1502] = 2.0
     parts = (costs if len(costs) else np.ones(3000)) * squares
-    totals = np.array([parts[i : i + seeding.BLOCK].sum() for i in range(0, 3000, seeding.BLOCK)])
-    assert parts[seeding.pick(costs, squares, totals, u)] > 0
+    totals = np.array([parts[i : i + seeding.POINTS_PER_BLOCK].sum() for i in range(0, 3000, seeding.POINTS_PER_BLOCK)])
+    assert parts[seeding.pick_point(costs, squares, totals, u)] > 0
     inflated = 1.5 * totals  # as if rounding had gone the other way
-    assert parts[seeding.pick(costs, squares, inflated, u)] > 0
+    assert parts[seeding.pick_point(costs, squares, inflated, u)] > 0
 
 
 def test_where_all_distances_are_zero_a_draw_goes_by_weight_alone():
     costs = np.array([0.0, 1.0, 0.0, 3.0])
-    chosen = [seeding.pick(costs, np.zeros(4), np.zeros(1), u) for u in (0.0, 0.2, 0.3, 0.99)]
+    chosen = [seeding.pick_point(costs, np.zeros(4), np.zeros(1), u) for u in (0.0, 0.2, 0.3, 0.99)]
     assert chosen == [1, 1, 3, 3]
-    assert [seeding.pick(np.empty(0), np.zeros(4), np.zeros(1), u) for u in (0.1, 0.9)] == [0, 3]
+    assert [seeding.pick_point(np.empty(0), np.zeros(4), np.zeros(1), u) for u in (0.1, 0.9)] == [0, 3]
 
 
 def cut(labels, distances, costs=(), groups=1):
     codes, numbers, means = np.empty(len(labels), dtype=np.uint8), np.full(3 * groups, -1), np.full(3 * groups, np.nan)
     given = labels.astype(np.uint8), distances.astype(np.float32), np.array(costs, dtype=float)
-    cells.cut(*given, groups, codes, numbers, means)
+    cells.cut_cells(*given, groups, codes, numbers, means)
     np.testing.assert_array_equal(numbers, np.bincount(codes, minlength=3 * groups))
     return codes, means
 
@@ -183,7 +183,9 @@ def test_a_group_is_cut_at_its_mean_and_a_third_above():
     np.testing.assert_array_equal(codes // 3, labels)
     for group in (0, 1, 3):
         inside = distances[labels == group].astype(float)
-        expected = np.digitize(inside, inside.mean() * np.array([cells.NEAR, cells.FAR]), right=True)
+        expected = np.digitize(
+            inside, inside.mean() * np.array([cells.NEAR_CUT_SCORE, cells.FAR_CUT_SCORE]), right=True
+        )
         np.testing.assert_array_equal(codes[labels == group] % 3, expected)
     assert set(codes[labels == 2] % 3) == {0}  # too few
     some = [c for c in range(15) if (codes == c).any()]
@@ -196,7 +198,9 @@ def test_cells_are_cut_by_cost_times_distance():
     distances, costs = rng.gamma(3.0, size=500).astype(np.float32), rng.gamma(1.0, size=500)
     codes, means = cut(np.zeros(500), distances, costs)
     norms = costs * distances.astype(float)
-    np.testing.assert_array_equal(codes, np.digitize(norms, norms.mean() * np.array([cells.NEAR, cells.FAR])))
+    np.testing.assert_array_equal(
+        codes, np.digitize(norms, norms.mean() * np.array([cells.NEAR_CUT_SCORE, cells.FAR_CUT_SCORE]))
+    )
     np.testing.assert_allclose(means, [(norms[codes == c] ** 2).mean() for c in range(3)])
 
 
@@ -208,5 +212,5 @@ def test_equal_distances_are_one_cell():
 
 def test_cells_are_renumbered_where_some_are_empty():
     codes = np.array([5, 0, 2, 5], dtype=np.uint8)
-    cells.renumber(codes, np.array([0, 0, 1, 1, 1, 2], dtype=np.uint8))
+    cells.renumber_cells(codes, np.array([0, 0, 1, 1, 1, 2], dtype=np.uint8))
     assert codes.tolist() == [2, 0, 1, 2]

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from support.oracles import random_metric
-from varmix._kernels.simplex import factor, solve
+from varmix._kernels.simplex import factor_metric, solve_factored
 
 
 def factored(M, index, last):
     upper = np.full(M.shape, np.nan)  # entries that must not be read
-    quality = factor(M, np.array(index, dtype=np.int64), len(index), last, 1.0, upper)
+    quality = factor_metric(M, np.array(index, dtype=np.int64), len(index), last, 1.0, upper)
     return upper, quality
 
 
@@ -63,5 +63,5 @@ def test_solves_agree_with_numpy(k):
     upper, _ = factored(M, range(k - 1), k - 1)
     b = rng.normal(size=k - 1)
     x = b.copy()
-    solve(upper, k - 1, x)
+    solve_factored(upper, k - 1, x)
     np.testing.assert_allclose(x, np.linalg.solve(reduced(M, range(k - 1), k - 1), b), rtol=1e-9)

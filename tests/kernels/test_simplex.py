@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from support.oracles import quadratic_program, random_metric, random_mixture
 from varmix._kernels import simplex
-from varmix._kernels.simplex import metric_step, project_restricted, project_simplex, projected_descent, settle
+from varmix._kernels.simplex import clip_to_simplex, metric_step, project_restricted, project_simplex, projected_descent
 from varmix.simplex import RestrictedSimplex
 
 GAMMA = 0.1
@@ -125,7 +125,7 @@ def test_settle_removes_rounding_and_hardly_moves(seed, k, gamma):
     rng = np.random.default_rng(seed)
     w = random_mixture(rng, k, gamma, on_bounds=seed % 2 == 0)
     x = w + 1e-10 * rng.normal(size=k)
-    settle(x, gamma)
+    clip_to_simplex(x, gamma)
     assert_feasible(x, gamma)
     np.testing.assert_allclose(x, w, rtol=0, atol=1e-10 * (6 + k))
 
@@ -375,7 +375,7 @@ def test_a_capped_step_is_feasible_and_no_worse_than_its_start(k, factors):
     for w, g, H in hard_steps(rng, k):
         x = np.empty(k)
         simplex.bounded_step(w, g, H, lower, factors * float(k) ** 3, x)
-        settle(x, 0.01)
+        clip_to_simplex(x, 0.01)
         assert_feasible(x, 0.01)
         assert objective(x, w, g, H) <= 1e-12 * (np.abs(g).max() + np.abs(H).max())
 
@@ -387,7 +387,7 @@ def test_a_capped_step_comes_close_to_the_best(k):
         x, best = np.empty(k), np.empty(k)
         few = simplex.bounded_step(w, g, H, lower, 3.0 * k**3, x)
         if few <= simplex.CUT_SHORT:
-            simplex.approach(w, g, H, lower, x)
+            simplex.descend_projected(w, g, H, lower, x)
         many = simplex.bounded_step(w, g, H, lower, np.inf, best)
         assert abs(few - simplex.CUT_SHORT if few < 0 else few) <= many
         least = objective(best, w, g, H)
@@ -415,7 +415,7 @@ def test_what_goes_on_from_a_step_that_was_cut_short_never_leads_up():
         x = np.empty(k)
         simplex.bounded_step(w, g, H, lower, 0.0, x)
         before = objective(x, w, g, H)
-        simplex.approach(w, g, H, lower, x)
+        simplex.descend_projected(w, g, H, lower, x)
         assert objective(x, w, g, H) <= before + 1e-12 * (np.abs(g).max() + np.abs(H).max())
 
 

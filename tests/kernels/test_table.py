@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from varmix._kernels.allocate import spread
-from varmix._kernels.cost import weigh
+from varmix._kernels.allocate import spread_slots
+from varmix._kernels.cost import weigh_draws
 from varmix.components._guide_table import Table
-from varmix.components._tables_kernels import draw_rows, draw_stratified, draw_table, gather, look_up, store
+from varmix.components._tables_kernels import draw_rows, draw_stratified, draw_table, gather_rows, look_up, store_block
 
 EMPTY = np.empty(0)
 EDGES = np.array([0.0, 2.0**-53, 2.0**-30, 0.25, 0.5, 0.75, 1 - 2.0**-30, 1 - 2.0**-53])
@@ -127,7 +127,7 @@ def test_gathered_rows_are_scaled_and_end_with_ones():
     ratios, scale = dense(), np.array([1.0, 2.0, 0.5])
     out = np.full((4, 5), np.nan)
     atoms = np.array([7, 0, 7, 49])
-    gather(ratios, scale, atoms, out)
+    gather_rows(ratios, scale, atoms, out)
     np.testing.assert_array_equal(out[:, :3], ratios[atoms].astype(np.float64) * scale)
     np.testing.assert_array_equal(out[:, 3:], 1.0)
 
@@ -141,7 +141,7 @@ def test_drawing_rows_is_drawing_and_gathering():
     draw_rows(lanes, u, table.cumulative, table.guide, ratios, table.scale, atoms, rows)
     expected, gathered = np.empty(30, dtype=np.int64), np.empty((30, 4))
     draw_table(lanes, u, table.cumulative, table.guide, 50, expected)
-    gather(ratios, table.scale, expected, gathered)
+    gather_rows(ratios, table.scale, expected, gathered)
     np.testing.assert_array_equal(atoms, expected)
     np.testing.assert_array_equal(rows, gathered)
 
@@ -155,12 +155,12 @@ def test_a_stratified_draw_in_one_call_is_the_calls_it_stands_for():
     atoms, rows, density, weights = np.empty(40, dtype=np.int64), np.empty((40, 4)), np.empty(40), np.empty(40)
     draw_stratified(w, both, table.cumulative, table.guide, ratios, table.scale, atoms, rows, density, weights)
     lanes, expected = np.empty(40, dtype=np.int64), (np.empty(40, dtype=np.int64), np.empty((40, 4)))
-    spread(w, slots, lanes)
+    spread_slots(w, slots, lanes)
     draw_rows(lanes, u, table.cumulative, table.guide, ratios, table.scale, *expected)
     np.testing.assert_array_equal(atoms, expected[0])
     np.testing.assert_array_equal(rows, expected[1])
     d, r = np.empty(40), np.empty(40)
-    weigh(rows, w, d, r)
+    weigh_draws(rows, w, d, r)
     np.testing.assert_array_equal(density, d)
     np.testing.assert_array_equal(weights, r)
 
@@ -174,7 +174,10 @@ def test_stored_blocks_are_ratios_and_their_sums_are_masses(given_ratios, target
     block = ratio if given_ratios else mass
     table, sums = np.full((4, 2), np.nan, dtype=np.float32), np.zeros(2)
     for start in (0, 2):
-        assert store(block[start : start + 2], EMPTY if target is None else law, given_ratios, start, table, sums) == -1
+        assert (
+            store_block(block[start : start + 2], EMPTY if target is None else law, given_ratios, start, table, sums)
+            == -1
+        )
     np.testing.assert_allclose(table, ratio, rtol=1e-7)
     np.testing.assert_allclose(sums, 1.0, rtol=1e-15)
 
@@ -182,9 +185,9 @@ def test_stored_blocks_are_ratios_and_their_sums_are_masses(given_ratios, target
 @pytest.mark.parametrize("bad", [-1e-300, np.nan, np.inf, -np.inf])
 def test_storing_names_the_first_row_that_is_not_a_law(bad):
     block = np.array([[0.5], [bad], [bad]])
-    assert store(block, EMPTY, False, 0, np.empty((3, 1), dtype=np.float32), np.zeros(1)) == 1
+    assert store_block(block, EMPTY, False, 0, np.empty((3, 1), dtype=np.float32), np.zeros(1)) == 1
 
 
 def test_storing_refuses_mass_where_the_target_is_zero():
     block, target = np.array([[0.5], [0.5]]), np.array([1.0, 0.0])
-    assert store(block, target, False, 0, np.empty((2, 1), dtype=np.float32), np.zeros(1)) == 1
+    assert store_block(block, target, False, 0, np.empty((2, 1), dtype=np.float32), np.zeros(1)) == 1

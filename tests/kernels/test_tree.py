@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from varmix.components._literature.kernels import build, descend, draw_tree, set_leaves, tree_rows
+from varmix.components._literature.kernels import build_tree, descend_tree, draw_tree, set_leaves, tree_rows
 
 SIZES = [1, 2, 3, 5, 8, 13, 100, 257]
 
@@ -29,7 +29,7 @@ class NaiveTree:
 
 def grown(weights):
     tree = np.concatenate([np.zeros(len(weights)), weights])
-    build(tree)
+    build_tree(tree)
     return tree
 
 
@@ -48,7 +48,7 @@ def test_the_tree_draws_what_a_list_draws_after_any_changes(n):
             naive.weights[atom] = value
         assert tree[1] == pytest.approx(sum(naive.weights), rel=1e-12)
         for u in rng.random(20):
-            assert descend(tree, u) == naive.draw(u)
+            assert descend_tree(tree, u) == naive.draw(u)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -64,7 +64,7 @@ def test_a_tree_follows_from_its_leaves_to_the_last_bit(n):
 def test_leaves_of_weight_zero_never_come(u):
     for weights in ([0, 0, 1, 0, 0], [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1], [0, 1e-300, 0], [1e300, 0, 0, 1e-300]):
         tree = grown(np.array(weights, dtype=float))
-        assert weights[descend(tree, u)] > 0
+        assert weights[descend_tree(tree, u)] > 0
 
 
 def test_lanes_beyond_the_first_are_uniform_and_rows_are_ratios():

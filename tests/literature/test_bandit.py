@@ -7,7 +7,7 @@ import pytest
 
 from support.oracles import norms_at
 from varmix import Sampler, literature
-from varmix._core.draw import seal
+from varmix._core.draw import seal_draw
 from varmix.components import Exponential, Points
 from varmix.learners import Fixed
 
@@ -101,7 +101,7 @@ def test_only_logarithms_grow_and_their_differences_are_the_law():
 def test_without_a_share_of_uniform_small_densities_are_no_danger():
     sampler = Sampler(Exponential(3, step=1.0), learner=Fixed(), rng=0)
     density = np.array([1e-200, 1.0, 1e-120])
-    receipt = seal(np.arange(3), np.ones(3), np.ones((3, 1)), density, 0, "")
+    receipt = seal_draw(np.arange(3), np.ones(3), np.ones((3, 1)), density, 0, "")
     sampler.components.observe(receipt, np.array([0.0, 1.0, 1e-9]))
     ratios = sampler.draw_all().ratios[:, 0]
     assert ratios.tolist() == [0.0, 0.0, 3.0]

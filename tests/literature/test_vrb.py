@@ -8,7 +8,7 @@ import pytest
 import varmix
 from support.oracles import norms_at
 from varmix import literature
-from varmix._core.draw import seal
+from varmix._core.draw import seal_draw
 from varmix.components import Cumulative, Points, with_uniform
 from varmix.literature import vrb
 
@@ -106,7 +106,7 @@ def test_expected_sums_are_those_of_full_information():
     for i in range(n):
         family = with_uniform(Cumulative(n, gamma=0.5))
         family.load_state_dict(sampler.components.state_dict())
-        family.observe(seal(np.array([i]), np.ones(1), np.ones((1, 2)), density[[i]], 0, ""), norms[[i]])
+        family.observe(seal_draw(np.array([i]), np.ones(1), np.ones((1, 2)), density[[i]], 0, ""), norms[[i]])
         expected += density[i] / n * (family.state_dict()["squares"] - before)
     np.testing.assert_allclose(expected, norms**2 / n, rtol=1e-10)
 
@@ -178,9 +178,9 @@ def test_a_component_of_its_own_can_be_one_of_many():
     assert sampler.mixture.argmax() == 0
 
 
-def test_anchoring_makes_a_copy_of_what_was_learnt():
+def test_adding_the_uniform_component_makes_a_copy_of_what_was_learned():
     family = Cumulative(6, gamma=1.0)
-    anchored = with_uniform(family)
-    anchored.observe(seal(np.array([2]), np.ones(1), np.ones((1, 2)), np.ones(1), 0, ""), np.array([5.0]))
+    extended = with_uniform(family)
+    extended.observe(seal_draw(np.array([2]), np.ones(1), np.ones((1, 2)), np.ones(1), 0, ""), np.array([5.0]))
     assert family.c == 1.0
-    assert anchored.c > 2.0
+    assert extended.c > 2.0

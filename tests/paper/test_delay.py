@@ -9,7 +9,7 @@ import pytest
 import varmix
 from support.oracles import cost, random_ratios
 from varmix import Dense
-from varmix._core.draw import seal
+from varmix._core.draw import seal_draw
 from varmix.hindsight import best_mixture
 from varmix.learners import BarrierNewton, Evidence
 
@@ -28,7 +28,9 @@ def receipt_of_every_atom(sampler):
     atoms, first = np.unique(draw.indices, return_index=True)
     assert len(atoms) == N
     return [
-        seal(*(getattr(draw, name)[[r]] for name in ("indices", "weights", "ratios", "density")), i, draw.sampler_id)
+        seal_draw(
+            *(getattr(draw, name)[[r]] for name in ("indices", "weights", "ratios", "density")), i, draw.sampler_id
+        )
         for i, r in enumerate(first)
     ]
 
@@ -92,7 +94,7 @@ def test_the_best_mixture_is_reached_whatever_the_delay(delay):
     assert reached(delay) < 1.01 * best
 
 
-def test_skipped_feedback_does_not_bias_what_is_learnt():
+def test_skipped_feedback_does_not_bias_what_is_learned():
     family, norms = problem()
     sampler = varmix.vrm(family, rng=4)
     for i in range(8000):

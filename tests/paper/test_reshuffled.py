@@ -37,7 +37,7 @@ def test_every_point_of_a_group_comes_once_per_round_of_its_cursor(m):
         assert len({tuple(order) for order in rounds}) > 1
 
 
-def test_every_point_of_a_group_comes_once_per_round_while_the_mixture_is_learnt():
+def test_every_point_of_a_group_comes_once_per_round_while_the_mixture_is_learned():
     sampler = reshuffled()
     atoms = []
     for _ in range(300):

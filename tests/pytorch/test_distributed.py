@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from support import process_group
 import varmix
+from support import process_group
 from support.loaders import Numbers, follow
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler
 

@@ -61,9 +61,9 @@ USES = {
 @pytest.mark.parametrize("uses", USES.values(), ids=USES)
 def test_both_ways_are_the_square_of_what_is_written_out(uses):
     expected = sum(written(use) for use in uses).square().sum(1)
-    torch.testing.assert_close(factors.ghost(uses), expected, rtol=1e-10, atol=0.0)
-    torch.testing.assert_close(factors.direct(uses), expected, rtol=1e-10, atol=0.0)
-    torch.testing.assert_close(factors.squares(uses), expected, rtol=1e-10, atol=0.0)
+    torch.testing.assert_close(factors.compute_ghost_norms(uses), expected, rtol=1e-10, atol=0.0)
+    torch.testing.assert_close(factors.compute_direct_norms(uses), expected, rtol=1e-10, atol=0.0)
+    torch.testing.assert_close(factors.square_norms(uses), expected, rtol=1e-10, atol=0.0)
 
 
 def test_the_smaller_one_is_taken():
@@ -77,19 +77,19 @@ def test_uses_with_other_groups_are_written_out():
     uses = [dense(1, groups=2, rows=2), dense(1, groups=1, rows=4)]
     assert factors.direct_is_cheaper(uses)
     expected = (written(uses[0]) + written(uses[1])).square().sum(1)
-    torch.testing.assert_close(factors.squares(uses), expected, rtol=1e-10, atol=0.0)
+    torch.testing.assert_close(factors.square_norms(uses), expected, rtol=1e-10, atol=0.0)
 
 
 def test_gradients_as_they_are_go_with_factors():
     use, plain = dense(1), normal(M, 5, 4, seed=7)
     expected = (written(use) + plain.flatten(1)).square().sum(1)
-    torch.testing.assert_close(factors.squares([plain, use]), expected, rtol=1e-10, atol=0.0)
+    torch.testing.assert_close(factors.square_norms([plain, use]), expected, rtol=1e-10, atol=0.0)
 
 
 def test_what_cancels_is_not_below_zero():
     left, right = normal(M, 1, 1, 5).float(), normal(M, 1, 1, 400).float()
     use = Factors(torch.cat([left, 3 * left, -4 * left], 2), torch.cat([right, right, right], 2), 5)
-    assert (factors.ghost([use]) >= 0).all()
+    assert (factors.compute_ghost_norms([use]) >= 0).all()
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -148,9 +148,9 @@ def _agrees(layer, x):
     for number, (name, _) in enumerate(layer.named_parameters()):
         expected = torch.stack([each[number].flatten() for each in gradients])
         part = call.part(name)
-        found = factors.gradient(part) if isinstance(part, Factors) else part.flatten(1)
+        found = factors.write_gradient(part) if isinstance(part, Factors) else part.flatten(1)
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
-        torch.testing.assert_close(factors.squares([part]), expected.square().sum(1), rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(factors.square_norms([part]), expected.square().sum(1), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(

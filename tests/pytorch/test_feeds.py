@@ -1,7 +1,7 @@
 import pytest
 
 from support.streams import Counting, Shuffled
-from varmix.torch._stream_source import START, Place, StreamReader
+from varmix.torch._stream_source import START_PLACE, Place, StreamReader
 
 SOURCES = {"list": lambda: list("abcdefg"), "stateful": lambda: Counting(7), "epochs": lambda: Shuffled(7)}
 
@@ -142,7 +142,7 @@ def test_a_source_that_gives_nothing_is_refused_instead_of_read_for_ever():
     for _ in range(2):
         with pytest.raises(ValueError, match="Source 'a' gave nothing at all, so it cannot restart"):
             feed.take()
-        assert feed.place == START
+        assert feed.place == START_PLACE
 
     class Once:
         def __init__(self):

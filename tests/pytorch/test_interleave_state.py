@@ -10,8 +10,8 @@ import torch
 from torch.distributed import checkpoint
 from torch.distributed.checkpoint.stateful import Stateful
 
-from support.oracles import nameless
 from support.loaders import EAGER, NEARLY
+from support.oracles import nameless
 from support.streams import Counting, Keyed, Shuffled, went
 from varmix.allocate import independent, round_robin
 from varmix.learners import Fixed

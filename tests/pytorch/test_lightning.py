@@ -101,7 +101,7 @@ def fit(workers, callbacks=(), path=None, kind=Eager, **options):
     return recorder.seen, model.model.weight.tolist(), model.batches
 
 
-def test_every_batch_is_learnt_from():
+def test_every_batch_is_learned_from():
     seen, _, batches = fit(0, max_epochs=2)
     assert batches.meter.draws == 2 * 102
     assert len({str(mixture) for *_, mixture in seen}) == len(seen) == 2 * len(batches)

@@ -309,4 +309,4 @@ def test_anything_with_a_state_can_be_saved(tmp_path):
     counter.count = 0
     assert varmix.load(tmp_path / "counter.varmix", counter) is counter
     assert counter.count == 3
-    assert checkpoint.read(tmp_path / "counter.varmix") == {"count": 3}
+    assert checkpoint.read_checkpoint(tmp_path / "counter.varmix") == {"count": 3}

@@ -7,9 +7,9 @@ import pytest
 
 import varmix
 from varmix import CheckpointError
-from varmix._core.draw import WINDOW, Ledger
+from varmix._core.draw import MAX_RECEIPT_AGE, Ledger
 from varmix._core.validation import same
-from varmix.rl._tickets import KEPT, ROWS, SlotSampler, TicketBook
+from varmix.rl._tickets import MAX_RECEIPT_ROWS, MAX_RECEIPTS, SlotSampler, TicketBook
 
 
 def slot_sampler(capacity=20, filled=20, rng=0):
@@ -327,7 +327,7 @@ def test_a_state_cannot_hold_more_receipts_than_are_kept():
     slots = slot_sampler()
     slots.draw(1)
     state = slots.state_dict()
-    first, many = state["receipts"]["firsts"][0], KEPT + 1
+    first, many = state["receipts"]["firsts"][0], MAX_RECEIPTS + 1
     table = {
         "next": int(first) + many,
         "firsts": np.arange(first, first + many),
@@ -348,11 +348,11 @@ def test_a_state_cannot_hold_more_rows_than_are_kept():
     slots = slot_sampler()
     slots.draw(1)
     state = slots.state_dict()
-    first, rows = int(state["receipts"]["firsts"][0]), ROWS + 1
+    first, rows = int(state["receipts"]["firsts"][0]), MAX_RECEIPT_ROWS + 1
     table = {
         "next": first + rows,
         "firsts": np.array([first, first + 1]),
-        "lengths": np.array([1, ROWS]),
+        "lengths": np.array([1, MAX_RECEIPT_ROWS]),
         "serials": np.full(2, -1),
         "ids": np.zeros(rows, np.int64),
         "norms": np.zeros(rows),
@@ -365,15 +365,15 @@ def test_a_state_cannot_hold_more_rows_than_are_kept():
 
 def test_one_receipt_of_any_length_is_kept_in_a_state():
     slots, again = slot_sampler(), slot_sampler(filled=0)
-    _, _, tickets = slots.draw(ROWS + 5)
+    _, _, tickets = slots.draw(MAX_RECEIPT_ROWS + 5)
     again.load_state_dict(slots.state_dict())
-    again.update(tickets, np.ones(ROWS + 5))
+    again.update(tickets, np.ones(MAX_RECEIPT_ROWS + 5))
 
 
 def test_a_receipt_that_its_sampler_has_forgotten_does_not_spoil_the_state():
     slots = slot_sampler()
     _, _, tickets = slots.draw(4)
-    for _ in range(2 * WINDOW + 2):  # draws past the buffer, whose feedback comes at once
+    for _ in range(2 * MAX_RECEIPT_AGE + 2):  # draws past the buffer, whose feedback comes at once
         slots.sampler._ledger.use(slots.sampler._ledger.issue())
     again = slot_sampler(filled=0, rng=5)
     again.load_state_dict(slots.state_dict())

@@ -5,7 +5,7 @@ import pytest
 
 from support.replay import BOX, DISCRETE, IMAGE, Space
 from varmix.rl import ReplayBuffer
-from varmix.rl._storage import layout
+from varmix.rl._storage import make_layout
 
 NESTED = Space(spaces={"pair": Space(spaces=(BOX, DISCRETE)), "image": IMAGE})
 VALUE = {"pair": (np.arange(4, dtype=np.float32), np.int64(7)), "image": np.full((2, 3), 255, np.uint8)}
@@ -13,14 +13,14 @@ VALUE = {"pair": (np.arange(4, dtype=np.float32), np.int64(7)), "image": np.full
 
 def _split(space, value, lead=()):
     arrays = []
-    layout(space, "observation").split(value, lead, arrays)
+    make_layout(space, "observation").split(value, lead, arrays)
     return arrays
 
 
 def test_a_nested_value_is_split_into_the_arrays_of_its_leaves_and_joined_again():
     arrays = _split(NESTED, VALUE)
     assert [array.dtype for array in arrays] == [np.float32, np.int64, np.uint8]
-    again = layout(NESTED, "observation").join(iter(arrays))
+    again = make_layout(NESTED, "observation").join(iter(arrays))
     assert again["pair"][0] is VALUE["pair"][0]
     assert again["pair"][1] == 7
     assert again["image"] is VALUE["image"]
@@ -28,13 +28,13 @@ def test_a_nested_value_is_split_into_the_arrays_of_its_leaves_and_joined_again(
 
 
 def test_leaves_are_named_by_the_way_to_them():
-    names = [leaf.name for leaf in layout(NESTED, "observation").leaves]
+    names = [leaf.name for leaf in make_layout(NESTED, "observation").leaves]
     assert names == ["observation['pair'][0]", "observation['pair'][1]", "observation['image']"]
 
 
 def test_an_empty_dictionary_or_tuple_has_no_leaves():
     for spaces in ({}, ()):
-        assert layout(Space(spaces=spaces), "observation").leaves == []
+        assert make_layout(Space(spaces=spaces), "observation").leaves == []
         assert _split(Space(spaces=spaces), spaces) == []
 
 
@@ -124,7 +124,7 @@ def test_numbers_are_kept_in_the_order_of_the_machine():
 @pytest.mark.parametrize("name", SPACES)
 def test_spaces_without_one_shape_of_numbers_are_refused(name):
     with pytest.raises(TypeError, match="one shape and dtype"):
-        layout(SPACES[name], "observation")
+        make_layout(SPACES[name], "observation")
     with pytest.raises(TypeError, match="one shape and dtype"):
         ReplayBuffer(10, BOX, SPACES[name])
 

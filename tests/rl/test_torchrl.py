@@ -78,7 +78,7 @@ def test_a_mixture_has_no_single_alpha_or_beta():
     assert sampler.max_size == 10
 
 
-def test_the_words_for_a_sampler_say_how_full_it_is_and_what_it_learnt():
+def test_the_words_for_a_sampler_say_how_full_it_is_and_what_it_learned():
     rb = MixtureReplayBuffer(storage=LazyTensorStorage(10), sampler=MixtureSampler(10, settings=[(0.1, 0.5)]))
     rb.extend(transitions(4))
     assert repr(rb.sampler) == "MixtureSampler(4 of 10 items, mixture=[0.5 0.5])"

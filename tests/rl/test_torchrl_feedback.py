@@ -5,7 +5,7 @@ import pytest
 
 import varmix
 from support.torchrl_buffers import buffer, deltas, errors_of, feed, told_buffer, torch
-from varmix.rl._replay_buffer import LEARNER
+from varmix.rl._replay_buffer import DEFAULT_LEARNER
 
 
 def test_feedback_moves_the_mixture_and_the_priorities():
@@ -21,7 +21,7 @@ def test_feedback_moves_the_mixture_and_the_priorities():
 def test_feedback_is_that_of_a_plain_sampler_with_the_same_seed():
     rb = buffer()
     replay = varmix.Replay(100)
-    plain = varmix.vrm(replay, learner=LEARNER, rng=0)
+    plain = varmix.vrm(replay, learner=DEFAULT_LEARNER, rng=0)
     replay.insert(80)
     for _ in range(5):
         batch, draw = rb.sample(32), plain.draw(32)
@@ -45,7 +45,7 @@ def test_priorities_of_a_row_may_have_further_dimensions_and_any_sign(shape, dty
 def test_feedback_out_of_order_reaches_the_receipts_it_belongs_to():
     rb = buffer()
     replay = varmix.Replay(100)
-    plain = varmix.vrm(replay, learner=LEARNER, rng=0)
+    plain = varmix.vrm(replay, learner=DEFAULT_LEARNER, rng=0)
     replay.insert(80)
     feed(rb, rb.sample(16))
     draw = plain.draw(16)

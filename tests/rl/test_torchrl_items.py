@@ -127,7 +127,7 @@ def test_two_buffers_on_one_storage_both_hear_of_new_items():
     feed(two, two.sample(16))
 
 
-def test_emptying_forgets_the_items_and_keeps_what_was_learnt():
+def test_emptying_forgets_the_items_and_keeps_what_was_learned():
     told = told_buffer()
     batch, mixture = told.sample(16), told.sampler.sampler.mixture
     told.empty()

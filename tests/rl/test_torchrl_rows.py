@@ -82,7 +82,7 @@ def test_windows_of_records_give_their_largest_valid_priority_to_their_anchor():
 def test_only_recent_batches_are_looked_through_for_a_lost_receipt():
     rb = buffer()
     batch = rb.sample(8)
-    for _ in range(slots_module.RECENT):
+    for _ in range(slots_module.MAX_RECENT_RECEIPTS):
         rb.sample(8)
     rb.update_priority(batch["index"], torch.ones(8))  # a warning would be an error
     assert np.allclose(rb.sampler.replay.delta(batch["index"].numpy()), 1.0, rtol=0.05)

@@ -7,7 +7,7 @@ import pytest
 
 import varmix
 from support.torchrl_buffers import buffer, feed, told_buffer, torch
-from varmix.__main__ import show
+from varmix.__main__ import print_checkpoint
 
 
 def go_on(rb, rounds=3):
@@ -108,7 +108,7 @@ def test_receipts_newer_than_a_loaded_state_are_refused():
 
 def test_the_checkpoint_of_a_sampler_can_be_inspected(tmp_path, capsys):
     told_buffer().sampler.dumps(tmp_path)
-    assert show(tmp_path / "mixture_sampler.varmix") == 0
+    assert print_checkpoint(tmp_path / "mixture_sampler.varmix") == 0
     printed = capsys.readouterr().out
     assert "A replay buffer: TorchRL's" in printed
     assert "epsilon 0.01, alpha 0.9" in printed

@@ -4,22 +4,22 @@ import numpy as np
 import pytest
 
 import varmix
-from lab.benchmarks.solvers import kinds, minimum, regression
+from lab.benchmarks.solvers import find_minimum, make_labels, make_regression
 from support.problems import linear
 from varmix.solvers import Custom, Linear, adagrad, coordinate_descent, saga, sgd, svrg
 
 N = 500
-LABELS = kinds(N)
+LABELS = make_labels(N)
 
 
 def ridge():
-    problem = regression(N, 10, by_row=LABELS)
-    return problem, minimum(problem)
+    problem = make_regression(N, 10, by_row=LABELS)
+    return problem, find_minimum(problem)
 
 
 def logistic():
     """Newton's steps give the minimum."""
-    known = regression(N, 10, by_row=LABELS)
+    known = make_regression(N, 10, by_row=LABELS)
     problem = Linear(known.rows.dense, np.where(known.y > 0, 1.0, -1.0), l2=0.05)
     theta, X = np.zeros(10), problem.rows.dense
     for _ in range(30):
@@ -80,7 +80,7 @@ def test_adagrad_serves_coordinates_of_very_different_scales():
     assert result.trace.losses[-1] < 1e-3 * result.trace.losses[0]
 
 
-COORDINATES = kinds(40)
+COORDINATES = make_labels(40)
 BLOCKS = np.arange(40) // 4
 
 
@@ -96,8 +96,8 @@ def coordinate_samplers(blocks):
 def test_coordinate_descent_reaches_the_minimum(rule, blocks, kind):
     from scipy.sparse import csr_matrix
 
-    problem = regression(400, 40, by_column=COORDINATES)
-    least = minimum(problem)
+    problem = make_regression(400, 40, by_column=COORDINATES)
+    least = find_minimum(problem)
     if kind == "csr":
         problem = Linear(csr_matrix(problem.rows.dense), problem.y, loss="squared", l2=problem.l2)
     step = "lipschitz" if rule == "lipschitz" else 1 / 1000 if blocks is None else 1 / 400
@@ -109,7 +109,7 @@ def test_coordinate_descent_reaches_the_minimum(rule, blocks, kind):
 
 
 def test_the_mixture_over_coordinates_goes_where_the_partial_derivatives_are():
-    problem = regression(400, 40, by_column=COORDINATES)
+    problem = make_regression(400, 40, by_column=COORDINATES)
     sampler = coordinate_samplers(None)
     result = coordinate_descent(problem, sampler, step=1 / 1000, epochs=30)
     assert result.meter.gain.low > 1.5
@@ -120,7 +120,7 @@ def test_coordinate_descent_over_functions_reaches_the_minimum():
     problem = Custom(30, 6, known.losses, known.gradients, l2=0.2)
     bounds = np.mean(known.rows.dense**2, axis=0) + 0.2
     result = coordinate_descent(problem, varmix.uniform(6, rng=0), step="lipschitz", lipschitz=bounds, epochs=60)
-    assert result.trace.losses[-1] - minimum(known) < 1e-12
+    assert result.trace.losses[-1] - find_minimum(known) < 1e-12
 
 
 def test_a_column_of_nothing_stays_where_it_is():

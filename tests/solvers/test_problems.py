@@ -11,11 +11,11 @@ from support.problems import KINDS, custom, linear
 from varmix._kernels import rows as kernels
 from varmix.solvers import Custom, Linear
 from varmix.solvers._coordinate import BlockLayout, block_lipschitz, columns_of
-from varmix.solvers._kernels import LOSSES, loss_slope, loss_value, squares
-from varmix.solvers._problems import PART, mean_gradient
+from varmix.solvers._kernels import LOSS_NAMES, loss_slope, loss_value, write_squares
+from varmix.solvers._problems import POINTS_PER_BLOCK, mean_gradient
 
 ALL = pytest.mark.parametrize("kind", KINDS)
-EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES)
+EVERY_LOSS = pytest.mark.parametrize("loss", LOSS_NAMES)
 
 
 @ALL
@@ -23,9 +23,9 @@ def test_rows_do_what_the_loops_of_python_do(kind):
     problem, X = linear(kind=kind), linear().rows.dense
     v = np.random.default_rng(0).normal(size=6)
     for i in range(problem.n):
-        assert kernels.dot(problem.rows, i, v) == pytest.approx(sum(a * b for a, b in zip(X[i], v, strict=True)))
+        assert kernels.dot_row(problem.rows, i, v) == pytest.approx(sum(a * b for a, b in zip(X[i], v, strict=True)))
         moved = v.copy()
-        kernels.add(problem.rows, i, 2.0, moved)
+        kernels.add_row(problem.rows, i, 2.0, moved)
         np.testing.assert_allclose(moved, [b + 2 * a for a, b in zip(X[i], v, strict=True)])
     lengths = [math.sqrt(sum(a * a for a in row) + 1) for row in X]
     np.testing.assert_allclose(linear(kind=kind, intercept=True).lengths, lengths, rtol=1e-15)
@@ -37,9 +37,9 @@ def test_columns_are_the_transpose_with_ones_for_an_intercept(kind, intercept):
     problem, X = linear(kind=kind, intercept=intercept, costs=True), linear().rows.dense
     X = np.column_stack([X, np.ones(30)]) if intercept else X
     columns, v = columns_of(problem), np.random.default_rng(0).normal(size=30)
-    np.testing.assert_allclose([kernels.dot(columns, j, v) for j in range(problem.dim)], X.T @ v)
+    np.testing.assert_allclose([kernels.dot_row(columns, j, v) for j in range(problem.dim)], X.T @ v)
     sums = np.empty(problem.dim)
-    squares(columns, problem.costs, sums)
+    write_squares(columns, problem.costs, sums)
     np.testing.assert_allclose(sums, problem.costs @ X**2, rtol=1e-12)
 
 
@@ -50,7 +50,7 @@ def test_losses_are_their_formulas_and_stay_finite(loss):
         "logistic": lambda z, y: float(np.logaddexp(0.0, -y * z)),
         "squared": lambda z, y: (z - y) ** 2 / 2,
     }[loss]
-    code = LOSSES.index(loss)
+    code = LOSS_NAMES.index(loss)
     for z in (-1000.0, -3.0, -0.5, 0.0, 0.3, 2.0, 1000.0):
         for y in (-1.0, 1.0):
             assert loss_value(code, z, y) == pytest.approx(formula(z, y), rel=1e-13)
@@ -234,10 +234,10 @@ def test_more_points_than_fit_at_once_are_taken_in_parts():
         asked.append(len(points))
         return points[:, None] * np.ones(2)
 
-    n = 2 * PART + 5
+    n = 2 * POINTS_PER_BLOCK + 5
     problem = Custom(n, 2, lambda theta, points: 2.0 * points, gradient)
     np.testing.assert_allclose(mean_gradient(problem, np.zeros(2)), (n - 1) / 2)
-    assert asked == [PART, PART, 5]
+    assert asked == [POINTS_PER_BLOCK, POINTS_PER_BLOCK, 5]
     assert problem.objective(np.zeros(2)) == pytest.approx(n - 1)
 
 

@@ -80,7 +80,7 @@ def test_first_draws_of_shared_batches_follow_density_times_target():
     assert chi_square_z(np.bincount(atoms, minlength=N), law_of(family, w)) < LIMIT
 
 
-def test_draws_follow_the_mixture_while_it_is_learnt():
+def test_draws_follow_the_mixture_while_it_is_learned():
     """Each draw by the law of its own time: the probabilities of all rounds add up to the expected counts."""
     sampler = varmix.vrm(Dense(probabilities()), rng=4)
     draw_all, counts, expected = sampler.draw_all().ratios, np.zeros(N, dtype=np.int64), np.zeros(N)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from varmix import Dense, Distances, Groups, KDpp, Replay, Stack, Uniform
-from varmix._core.draw import seal
+from varmix._core.draw import seal_draw
 from varmix.components import (
     Cumulative,
     Exponential,
@@ -98,7 +98,7 @@ def taught(family):
     for i in range(3):
         atoms = np.concatenate([everyone[i::2], everyone[:5], everyone[:2]])  # some of them more than once
         ratios, density = np.ones((len(atoms), family.k)), np.linspace(0.5, 2.0, len(atoms))
-        receipt = seal(atoms, np.ones(len(atoms)), ratios, density, i, "taught")
+        receipt = seal_draw(atoms, np.ones(len(atoms)), ratios, density, i, "taught")
         family.observe(receipt, 0.1 + (atoms * 7 % n) ** 2 / n)
     return family
 

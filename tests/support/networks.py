@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from lab.benchmarks.torch_modules import Transformer, cnn, mlp
+from lab.benchmarks.torch_modules import Transformer, build_cnn, build_mlp
 
 TASKS = ("mlp", "cnn", "sequence", "transformer")
 M = 6
@@ -35,8 +35,8 @@ def _sequence():
 
 
 MAKERS = {
-    "mlp": lambda: (mlp(12, 9, 5), torch.randn(M, 12), torch.randint(5, (M,))),
-    "cnn": lambda: (cnn(8, 5), torch.randn(M, 3, 8, 7), torch.randint(5, (M,))),
+    "mlp": lambda: (build_mlp(12, 9, 5), torch.randn(M, 12), torch.randint(5, (M,))),
+    "cnn": lambda: (build_cnn(8, 5), torch.randn(M, 3, 8, 7), torch.randint(5, (M,))),
     "sequence": _sequence,
     "transformer": lambda: (Transformer(11, 8, 2, 6), torch.randint(11, (M, 6)), torch.randint(11, (M, 6))),
 }

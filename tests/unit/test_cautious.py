@@ -1,4 +1,4 @@
-"""Cautious plays the anchor until what was learned pays, and loses nothing on the way."""
+"""Cautious plays the uniform component until what was learned pays, and loses nothing on the way."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from varmix.learners._base import save_state
 from varmix.testing import same
 
 K = 3
-ANCHOR = np.array([0.0, 0.0, 1.0])
+UNIFORM = np.array([0.0, 0.0, 1.0])
 RARE, COMMON = [20.0, 0.0, 1.0], [0.0, 20 / 19, 1.0]  # groups of a twentieth of the points, and of the rest
 
 
@@ -46,14 +46,14 @@ def random_rounds(seed, count=40):
     return rounds
 
 
-def test_where_there_is_nothing_to_gain_the_anchor_is_played_to_the_bit():
+def test_where_there_is_nothing_to_gain_the_uniform_component_is_played_to_the_bit():
     for state in course(Cautious(), [level()] * 300):
-        assert state.mixture.tolist() == ANCHOR.tolist()
+        assert state.mixture.tolist() == UNIFORM.tolist()
 
 
 def test_where_there_is_much_to_gain_the_learner_is_played():
     states = course(Cautious(window=10), [uneven()] * 100)
-    assert states[0].mixture.tolist() == ANCHOR.tolist()
+    assert states[0].mixture.tolist() == UNIFORM.tolist()
     np.testing.assert_allclose(states[-1].mixture, states[-1].learned.mixture, rtol=1e-12)
     assert states[-1].mixture[0] > 0.5
 
@@ -66,7 +66,7 @@ def test_what_does_not_pay_any_more_is_given_up():
         after = learner.step(after, level())
     assert paying.mixture.tolist() == pytest.approx([0.8, 0.1, 0.1])
     assert learner.gain(after) < 1.0
-    assert after.mixture.tolist() == ANCHOR.tolist()
+    assert after.mixture.tolist() == UNIFORM.tolist()
 
 
 @given(st.integers(0, 10**6))
@@ -83,23 +83,23 @@ def test_the_gain_is_that_of_mixtures_that_had_not_seen_the_round(seed, window):
     rounds, learner = random_rounds(seed), Cautious(window=window)
     states = course(learner, rounds)
     weights = (1.0 - 1.0 / window) ** np.arange(len(rounds))[::-1]
-    anchor = np.array([evidence.value(ANCHOR) for evidence in rounds])
+    uniform = np.array([evidence.value(UNIFORM) for evidence in rounds])
     cost = np.array([e.value(state.learned.mixture) for e, state in zip(rounds, states, strict=False)])
-    scales = [anchor[0]]
-    for a in anchor[1:]:
+    scales = [uniform[0]]
+    for a in uniform[1:]:
         scales.append(0.9 * scales[-1] + 0.1 * a)
-    anchor, cost = anchor / scales, cost / scales
-    mean, missing = weights @ anchor / weights.sum(), window - weights.sum()
-    expected = (weights @ anchor + missing * mean) / (weights @ cost + missing * mean)
+    uniform, cost = uniform / scales, cost / scales
+    mean, missing = weights @ uniform / weights.sum(), window - weights.sum()
+    expected = (weights @ uniform + missing * mean) / (weights @ cost + missing * mean)
     assert learner.gain(states[-1]) == pytest.approx(expected)
 
 
 @given(st.integers(0, 10**6))
-def test_what_is_played_lies_between_the_anchor_and_what_was_learnt(seed):
+def test_what_is_played_lies_between_the_uniform_component_and_what_was_learned(seed):
     learner = Cautious(off_below=1.0, on_above=1.3, window=5)
     for state in course(learner, random_rounds(seed)):
         part = learner.part(learner.gain(state))
-        np.testing.assert_allclose(state.mixture, (1 - part) * ANCHOR + part * state.learned.mixture, atol=1e-12)
+        np.testing.assert_allclose(state.mixture, (1 - part) * UNIFORM + part * state.learned.mixture, atol=1e-12)
         assert state.mixture[-1] >= learner.gamma
 
 
@@ -122,7 +122,7 @@ def test_losses_that_were_large_at_first_do_not_outweigh_what_came_after():
     """As in training: for five rounds all points are as bad as can be, and then the rare ones alone."""
     early = [Evidence([RARE, *[COMMON] * 19], np.full(20, 60.0))] * 5
     states = course(Cautious(Fixed([0.5, 0.3, 0.2])), early + [uneven()] * 50)
-    assert states[6].mixture.tolist() == ANCHOR.tolist()
+    assert states[6].mixture.tolist() == UNIFORM.tolist()
     assert states[-1].mixture[0] == pytest.approx(0.5)
 
 
@@ -140,7 +140,7 @@ def test_rounds_without_any_loss_tell_nothing():
 def test_a_mixture_that_leaves_out_what_was_drawn_is_not_played():
     learner = Cautious(Fixed([1.0, 0.0, 0.0]), window=5)
     for state in course(learner, [uneven()] * 20):
-        assert state.mixture.tolist() == ANCHOR.tolist()
+        assert state.mixture.tolist() == UNIFORM.tolist()
         assert np.isfinite(state.cost)
 
 
@@ -152,7 +152,7 @@ def test_it_needs_rows_where_its_learner_does():
 def test_the_uniform_component_is_added_where_it_is_missing():
     for family in (Groups([0, 0, 1]), with_uniform(Groups([0, 0, 1]))):
         sampler = Sampler(family, learner=Cautious(Fixed()), rng=0)
-        assert sampler.mixture.tolist() == ANCHOR.tolist()
+        assert sampler.mixture.tolist() == UNIFORM.tolist()
 
 
 def trained(groups, norms, rounds=200):
@@ -214,7 +214,7 @@ def test_a_learner_of_ones_own_may_be_inside_and_need_not_be_a_dataclass(tmp_pat
     assert other.learned_mixture.tolist() == one.learned_mixture.tolist()
 
 
-def test_a_state_may_have_something_else_under_the_name_of_learnt():
+def test_a_state_may_have_something_else_under_the_name_of_learned():
     class State(NamedTuple):
         mixture: Any
         learned: int
@@ -231,7 +231,7 @@ def test_a_state_may_have_something_else_under_the_name_of_learnt():
     assert sampler.learned_mixture.tolist() == sampler.mixture.tolist()
 
 
-def test_a_sampler_tells_what_was_learnt_would_gain():
+def test_a_sampler_tells_what_was_learned_would_gain():
     sampler = varmix.vrm(Groups([0] * 95 + [1] * 5), learner=Cautious(Fixed([0.1, 0.5, 0.4]), on_above=9.0), rng=0)
     gains = []
     for _ in range(200):
@@ -277,10 +277,10 @@ def test_a_mixture_that_was_not_earned_is_refused():
         sampler.load_state_dict(state)
 
 
-def test_damage_inside_what_was_learnt_is_refused():
+def test_damage_inside_what_was_learned_is_refused():
     sampler = varmix.vrm(Groups([0, 0, 1]), learner=Cautious(), rng=0)
     state = sampler.state_dict()
     state["learner"]["learned"]["mixture"] = np.full(3, 0.7)
     with pytest.raises(ValueError, match="damaged"):
         sampler.load_state_dict(state)
-    assert sampler.mixture.tolist() == ANCHOR.tolist()
+    assert sampler.mixture.tolist() == UNIFORM.tolist()

@@ -41,7 +41,7 @@ def test_a_checkpoint_is_small_and_readable_without_varmix(path):
 
 
 def test_reading_gives_the_state_itself(path):
-    saved = checkpoint.read(path)
+    saved = checkpoint.read_checkpoint(path)
     sampler = varmix.load(path, varmix.vrm(Groups(LABELS, replacement=False)))
     assert same(sampler.state_dict(), saved)
 
@@ -134,7 +134,7 @@ def test_a_changed_byte_anywhere_is_noticed(path):
     for place in rng.integers(len(content), size=60):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1 << int(rng.integers(8))]) + content[place + 1 :])
         with pytest.raises(ValueError, match=r"damaged|truncated|not a varmix|format"):
-            checkpoint.read(path)
+            checkpoint.read_checkpoint(path)
 
 
 def _with(path_in_state, value):
@@ -155,7 +155,7 @@ WRONG = {
     "another entry": (_with("extra", 1), "expected the entries"),
     "a number that is none": (_with("learner/curvature", np.full((4, 4), np.nan)), "not finite"),
     "a mixture that is none": (_with("learner/mixture", np.full(4, 0.7)), "mixture is not one"),
-    "too little anchor": (_with("learner/mixture", np.array([0.5, 0.25, 0.25, 0.0])), "needs 0.1"),
+    "too little uniform": (_with("learner/mixture", np.array([0.5, 0.25, 0.25, 0.0])), "needs 0.1"),
     "a cost in words": (_with("learner/cost", "much"), "must be a number"),
     "a learner that is none": (_with("learner", 3), "is a dictionary"),
     "another shape": (_with("learner/mixture", np.full(3, 1 / 3)), r"shape \(3,\)"),
@@ -175,7 +175,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_states_are_refused_and_change_nothing(name, path):
     change, says = WRONG[name]
-    state = checkpoint.read(path)
+    state = checkpoint.read_checkpoint(path)
     change(state)
     sampler = _trained(rng=1)
     before = sampler.state_dict()

@@ -18,10 +18,10 @@ def here(tmp_path, monkeypatch):
 
 
 def test_commands_name_the_environment_where_the_shell_would_find_another(here):
-    assert commands.program() == ".venv/bin/python -m lab"
-    assert commands.install("rl") == ".venv/bin/python -m pip install --editable '.[rl]'"
+    assert commands.find_program() == ".venv/bin/python -m lab"
+    assert commands.format_install("rl") == ".venv/bin/python -m pip install --editable '.[rl]'"
 
 
 def test_commands_are_short_in_an_environment_that_is_active(here, active):
-    assert commands.program() == "python -m lab"
-    assert commands.install("rl") == "pip install --editable '.[rl]'"
+    assert commands.find_program() == "python -m lab"
+    assert commands.format_install("rl") == "pip install --editable '.[rl]'"

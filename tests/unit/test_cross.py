@@ -63,7 +63,7 @@ def test_groups_are_cut_at_fixed_parts_with_a_point_in_each():
 
 @pytest.mark.parametrize("parts", [(1 / 3, 1 / 3, 1 / 3), (0.98, 0.01, 0.01), (0.01, 0.01, 0.98), (0.5, 0.5)])
 def test_any_parts_leave_a_point_in_each_where_there_are_enough(parts, monkeypatch):
-    monkeypatch.setattr(cross, "PARTS", parts)
+    monkeypatch.setattr(cross, "PART_SHARES", parts)
     groups = family()
     counts = np.bincount(sub_groups(groups), minlength=groups.k)
     assert counts.min() >= 1
@@ -313,14 +313,14 @@ def test_families_made_from_one_do_not_disturb_each_other():
     assert run(second, 30, ends=(5, 15)) == run(alone, 30, ends=(5, 15))
 
 
-def test_a_family_takes_what_it_has_seen_along_when_it_is_anchored():
+def test_a_family_takes_what_it_has_seen_along_when_it_is_extended():
     base = family()
     sampler = Sampler(base, learner=Fixed(), rng=0, allocate=round_robin)
     feed(sampler, np.arange(N) * 1.0, 20)
-    anchored = with_uniform(base)
+    extended = with_uniform(base)
     base.end_epoch()
-    anchored.end_epoch()
-    np.testing.assert_array_equal(sub_groups(anchored), sub_groups(base))
+    extended.end_epoch()
+    np.testing.assert_array_equal(sub_groups(extended), sub_groups(base))
 
 
 def damage(state, **changes):

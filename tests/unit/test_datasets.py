@@ -38,7 +38,7 @@ class Places:
 def places(tmp_path, monkeypatch):
     platformdirs = pytest.importorskip("platformdirs")
     places = Places(tmp_path)
-    about = {"title": "A toy", "shape": (200, 3), "size": 1, "sha256": npz.digest(_toy()), "licence": "none"}
+    about = {"title": "A toy", "shape": (200, 3), "size": 1, "sha256": npz.compute_digest(_toy()), "licence": "none"}
     toys = {"toy": Spec(**about, origin="a shop", source=places.source), "rare": Spec(**about, origin="an attic")}
     monkeypatch.setattr(catalogue, "SETS", toys)
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(places.cache.with_name(name)))
@@ -63,13 +63,13 @@ def _break(path):
 
 def test_the_digest_is_of_the_content_not_of_its_layout(tmp_path):
     arrays = _toy()
-    expected = npz.digest(arrays)
+    expected = npz.compute_digest(arrays)
     swapped = {name: np.asfortranarray(arrays[name].astype(arrays[name].dtype.newbyteorder(">"))) for name in "yX"}
-    assert npz.digest({"feature_names": arrays["feature_names"], **swapped}) == expected
-    npz.write(tmp_path / "a.npz", arrays)
+    assert npz.compute_digest({"feature_names": arrays["feature_names"], **swapped}) == expected
+    npz.write_arrays(tmp_path / "a.npz", arrays)
     np.savez(tmp_path / "b.npz", **arrays)
     for name in "ab":
-        assert npz.digest(npz.read(tmp_path / f"{name}.npz", expected)) == expected
+        assert npz.compute_digest(npz.read_arrays(tmp_path / f"{name}.npz", expected)) == expected
 
 
 CHANGES = {
@@ -88,7 +88,7 @@ CHANGES = {
 def test_the_digest_notices(change):
     arrays = _toy()
     CHANGES[change](arrays)
-    assert npz.digest(arrays) != npz.digest(_toy())
+    assert npz.compute_digest(arrays) != npz.compute_digest(_toy())
 
 
 # The folder
@@ -117,7 +117,7 @@ def test_a_wrong_file_in_the_folder_is_an_error_and_stays(use, places, folder):
     before = path.read_bytes()
     with pytest.raises(DataDamaged) as caught:
         use("toy")
-    for part in (str(path), npz.digest(_toy()), npz.digest(wrong)):
+    for part in (str(path), npz.compute_digest(_toy()), npz.compute_digest(wrong)):
         assert part in str(caught.value)
     assert path.read_bytes() == before
     assert [file.name for file in folder.iterdir()] == ["toy.npz"]
@@ -164,7 +164,7 @@ def test_what_was_fetched_is_kept(places):
     again = datasets.load("toy", fetch=False)
     assert (places.fetched, places.files()) == (1, ["toy.npz"])
     assert first.source == again.source == places.cache / "toy.npz"
-    assert npz.digest({"X": first.X, "y": first.y, **first.extra}) == npz.digest(_toy())
+    assert npz.compute_digest({"X": first.X, "y": first.y, **first.extra}) == npz.compute_digest(_toy())
     assert datasets.fetch("toy") == first.source
     datasets.check("toy")
     assert places.fetched == 1
@@ -190,11 +190,11 @@ def test_a_changed_byte_never_changes_the_data(places):
     for place in rng.integers(len(content), size=200):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1 << int(rng.integers(8))]) + content[place + 1 :])
         try:
-            arrays = npz.read(path, npz.digest(_toy()))
+            arrays = npz.read_arrays(path, npz.compute_digest(_toy()))
         except DataDamaged:
             noticed += 1
         else:  # dates and the like in the zip's directory do not matter
-            assert npz.digest(arrays) == npz.digest(_toy())
+            assert npz.compute_digest(arrays) == npz.compute_digest(_toy())
     assert noticed > 100
 
 
@@ -231,7 +231,7 @@ def test_a_file_that_another_process_takes_away_is_fetched_again(places, monkeyp
         path.unlink()
         raise FileNotFoundError(path)
 
-    monkeypatch.setattr("lab.datasets.store.read", gone)
+    monkeypatch.setattr("lab.datasets.store.read_arrays", gone)
     assert np.array_equal(datasets.load("toy").X, _toy()["X"])
     assert places.fetched == 2
 
@@ -256,9 +256,9 @@ from pathlib import Path
 import numpy as np
 from lab.datasets import npz
 arrays = {"X": np.random.default_rng(0).normal(size=(20_000, 3))}
-print(npz.digest(arrays), flush=True)
+print(npz.compute_digest(arrays), flush=True)
 while True:
-    npz.write(Path(sys.argv[1]), arrays)
+    npz.write_arrays(Path(sys.argv[1]), arrays)
 """
 
 
@@ -270,12 +270,12 @@ def test_neither_kills_nor_others_leave_half_a_file(tmp_path):
         while not path.exists():
             assert all(writer.poll() is None for writer in writers)
         for _ in range(30):
-            npz.read(path, sha256)
+            npz.read_arrays(path, sha256)
     finally:
         for writer in writers:
             writer.kill()
             writer.communicate()
-    npz.read(path, sha256)
+    npz.read_arrays(path, sha256)
 
 
 # What is missing
@@ -304,8 +304,8 @@ def test_wrong_data_from_a_source_is_not_kept(places):
     places.gives = {**_toy(), "y": np.zeros(200)}
     with pytest.raises(DataDamaged, match=r"fetched for toy \(a shop\).* Nothing was kept") as caught:
         datasets.load("toy")
-    assert npz.digest(_toy()) in str(caught.value)
-    assert npz.digest(places.gives) in str(caught.value)
+    assert npz.compute_digest(_toy()) in str(caught.value)
+    assert npz.compute_digest(places.gives) in str(caught.value)
     assert places.files() == []
 
 
@@ -362,7 +362,7 @@ def test_real_sets_are_what_the_catalogue_says(name, monkeypatch):
     known, data = datasets.SETS[name], datasets.load(name, fetch=False)
     arrays = {"X": data.X, "y": data.y, **data.extra}
     assert data.source.parent == REAL
-    assert npz.digest(arrays) == known.sha256
+    assert npz.compute_digest(arrays) == known.sha256
     assert sum(array.nbytes for array in arrays.values()) == known.size
     assert data.X.shape == known.shape
     assert data.X.flags.c_contiguous

@@ -70,7 +70,7 @@ def test_the_callers_labels_and_target_are_never_modified():
     assert np.array_equal(target, copies[1])
 
 
-def test_smoothing_and_anchor_are_lanes_of_the_groups():
+def test_smoothing_and_the_uniform_component_are_lanes_of_the_groups():
     family = with_uniform(Groups([0, 1, 1, 1], smoothing=0.2))
     w = np.array([0.3, 0.1, 0.6])
     shares = family.lanes(w)

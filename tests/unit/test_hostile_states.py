@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 import varmix
 from varmix._core import checkpoint
-from varmix._core.draw import WINDOW, PastIds
+from varmix._core.draw import MAX_RECEIPT_AGE, PastIds
 from varmix.components import Distances
 from varmix.testing import same
 
@@ -85,9 +85,9 @@ def test_numbers_from_a_file_are_bounded_before_anything_is_allocated(name):
 def test_as_many_ids_and_used_receipts_as_a_sampler_keeps_are_taken():
     sampler = trained()
     state = sampler.state_dict()
-    issued = 3 * WINDOW
+    issued = 3 * MAX_RECEIPT_AGE
     state |= {"serial": issued, "past": {f"{i:032x}": i for i in range(PastIds.MOST)}}
-    state["used"] = {"floor": 10, "above": np.arange(11, 11 + 2 * WINDOW)}
+    state["used"] = {"floor": 10, "above": np.arange(11, 11 + 2 * MAX_RECEIPT_AGE)}
     sampler.load_state_dict(state)
     assert sampler.draw(3).serial == issued
 
@@ -356,5 +356,5 @@ def test_masses_of_groups_cannot_be_written():
 
 def test_a_checkpoint_says_which_varmix_wrote_it(tmp_path):
     varmix.save(tmp_path / "file", trained())
-    state = checkpoint.read(tmp_path / "file")
+    state = checkpoint.read_checkpoint(tmp_path / "file")
     assert (state["format"], state["varmix"]) == (3, varmix.__version__)

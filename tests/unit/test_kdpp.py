@@ -384,7 +384,7 @@ def test_soft_truncation_of_sets_is_the_papers_and_biased():
     assert abs(probabilities @ (weights * values[sets].mean(axis=1)) - values.mean()) > 0.1
 
 
-def test_weights_by_point_change_the_estimate_and_nothing_that_is_learnt():
+def test_weights_by_point_change_the_estimate_and_nothing_that_is_learned():
     plain, by_point = _trained(exact), _trained(horvitz_thompson)
     assert np.array_equal(plain.mixture, by_point.mixture)
     one, other = plain.draw(5), by_point.draw(5)

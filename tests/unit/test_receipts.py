@@ -6,7 +6,7 @@ import pytest
 import varmix
 import varmix.testing
 from varmix import Dense, Groups
-from varmix._core.draw import WINDOW, PastIds, UsedReceipts
+from varmix._core.draw import MAX_RECEIPT_AGE, PastIds, UsedReceipts
 
 
 @pytest.fixture
@@ -78,10 +78,10 @@ def test_receipts_count_once_and_may_be_skipped(sampler):
 
 def test_memory_of_used_receipts_is_bounded_and_never_forgives():
     used = UsedReceipts()
-    for serial in range(1, 5 * WINDOW):  # receipt 0 never comes back and holds the floor
+    for serial in range(1, 5 * MAX_RECEIPT_AGE):  # receipt 0 never comes back and holds the floor
         _use(used, serial)
-    assert len(used.state_dict()["above"]) <= 2 * WINDOW + 1
-    for serial in (5 * WINDOW - 1, 4 * WINDOW, WINDOW, 0):
+    assert len(used.state_dict()["above"]) <= 2 * MAX_RECEIPT_AGE + 1
+    for serial in (5 * MAX_RECEIPT_AGE - 1, 4 * MAX_RECEIPT_AGE, MAX_RECEIPT_AGE, 0):
         with pytest.raises(ValueError, match="used already, or is more than"):
             _use(used, serial)
 

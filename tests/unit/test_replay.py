@@ -11,7 +11,7 @@ from varmix import Replay, Sampler, vrm
 from varmix._core.spaces import Window
 from varmix._core.validation import same
 from varmix.components import with_uniform
-from varmix.components._replay import MAGNITUDES, PAPER_SETTINGS
+from varmix.components._replay import BUCKET_MAGNITUDES, PAPER_SETTINGS
 from varmix.components._replay_kernels import bucket_of
 from varmix.learners import Fixed
 
@@ -49,7 +49,7 @@ class Naive:
 
     def probabilities(self):
         """(n, k + 1), the uniform law last."""
-        kept = np.array([MAGNITUDES[bucket_of(self.deltas[i])] for i in self.ids])
+        kept = np.array([BUCKET_MAGNITUDES[bucket_of(self.deltas[i])] for i in self.ids])
         columns = [(kept + epsilon) ** alpha for epsilon, alpha in self.settings] + [np.ones(len(kept))]
         return np.column_stack([column / column.sum() for column in columns])
 

@@ -25,7 +25,7 @@ def test_weights_are_the_formulas(reweight, weights, unbiased):
 
 
 @pytest.mark.parametrize("reweight", [SoftTruncation(0.5), Power(0.3), Clip(0.7)])
-def test_reweighting_changes_the_weights_and_nothing_that_is_learnt(reweight):
+def test_reweighting_changes_the_weights_and_nothing_that_is_learned(reweight):
     plain, changed = (varmix.vrm(Groups([0, 0, 0, 1]), rng=0, reweight=r) for r in (exact, reweight))
     for _ in range(20):
         one, other = plain.draw(5), changed.draw(5)

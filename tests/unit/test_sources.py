@@ -130,11 +130,11 @@ def test_loading_brings_back_who_is_left_and_refuses_other_sources():
     assert same(family.state_dict(), saved)
     assert family.space.target.tolist() == [0.25, 0, 0.75]
     for other in (Sources(list("acb"), [1, 2, 3]), Sources(list("abc")), Sources(list("abc"), [3, 2, 1]), Sources(2)):
-        anchored = with_uniform(other)
-        before = anchored.state_dict()
+        extended = with_uniform(other)
+        before = extended.state_dict()
         with pytest.raises(ValueError, match="The saved sources do not fit"):
-            anchored.load_state_dict(saved)
-        assert same(anchored.state_dict(), before)
+            extended.load_state_dict(saved)
+        assert same(extended.state_dict(), before)
     for alive, message in ((np.zeros(3, dtype=bool), "none is left"), (np.ones(3), "alive must be an array of shape")):
         with pytest.raises(ValueError, match=message):
             family.load_state_dict(saved | {"alive": alive})

@@ -64,7 +64,7 @@ def test_the_callers_table_is_never_modified(probabilities):
     assert np.array_equal(probabilities, before)
 
 
-def test_the_anchor_shares_the_tables(probabilities):
+def test_the_uniform_component_shares_the_tables(probabilities):
     family = Dense(probabilities)
     assert with_uniform(family)._ratios is family._ratios
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from varmix._core.rng import BLOCK, Uniforms
+from varmix._core.rng import UNIFORMS_PER_BLOCK, Uniforms
 
-PATTERN = [1, 5, BLOCK - 3, 2, 3 * BLOCK, 7, BLOCK, 1]
+PATTERN = [1, 5, UNIFORMS_PER_BLOCK - 3, 2, 3 * UNIFORMS_PER_BLOCK, 7, UNIFORMS_PER_BLOCK, 1]
 
 
 def test_numbers_lie_below_one_and_do_not_repeat():
@@ -25,8 +25,8 @@ def test_a_saved_stream_goes_on_from_any_place(stop):
         assert np.array_equal(stream.take(count), other.take(count))
 
 
-@pytest.mark.parametrize("before", [0, 10, BLOCK - 1])
-@pytest.mark.parametrize("count", [1, 5, BLOCK, 3 * BLOCK])
+@pytest.mark.parametrize("before", [0, 10, UNIFORMS_PER_BLOCK - 1])
+@pytest.mark.parametrize("count", [1, 5, UNIFORMS_PER_BLOCK, 3 * UNIFORMS_PER_BLOCK])
 def test_rewinding_gives_the_same_numbers_again(before, count):
     stream = Uniforms(0)
     stream.take(before)

@@ -6,8 +6,8 @@ import numpy as np
 
 from lab.arrays import FloatArray, IntArray
 
-BLOBS = 6
-MIDDLE = (2, 3)
+BLOB_COUNT = 6
+MIDDLE_BLOBS = (2, 3)
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ def make_blobs(n: int = 10_000, rng: int = 0, place: str = "row") -> Blobs:
     """Give six balanced, well-separated blobs from left to right; the left three are negative."""
     where = PLACES[place]
     generator = np.random.default_rng([rng, 1])  # not the stream that a sampler with this seed draws from
-    blob = np.arange(n) * BLOBS // n
-    across = np.linspace(-where.width, where.width, BLOBS)
-    centers = np.column_stack([across, where.height + np.tile([0.5, -0.5], BLOBS // 2)])
+    blob = np.arange(n) * BLOB_COUNT // n
+    across = np.linspace(-where.width, where.width, BLOB_COUNT)
+    centers = np.column_stack([across, where.height + np.tile([0.5, -0.5], BLOB_COUNT // 2)])
     points = centers[blob] + where.deviation * generator.normal(size=(n, 2))
-    return Blobs(np.column_stack([points, np.ones(n)]), np.where(blob < BLOBS // 2, -1.0, 1.0), blob)
+    return Blobs(np.column_stack([points, np.ones(n)]), np.where(blob < BLOB_COUNT // 2, -1.0, 1.0), blob)

@@ -16,13 +16,13 @@ from varmix.solvers import Linear, Trace, sgd
 from varmix.solvers import Result as Run
 from varmix.solvers.schedules import InverseRoot
 
-LEVEL = 0.99  # the accuracy to be sustained
-LOOK = 25  # iterations between two looks at the accuracy
-FIGURE_AT = 10_000  # iterations after which the paper shows the mixture
+ACCURACY_LEVEL = 0.99  # the accuracy to be sustained
+ITERATIONS_PER_LOOK = 25  # iterations between two looks at the accuracy
+FIGURE_ITERATION = 10_000  # iterations after which the paper shows the mixture
 MIXTURE, AHEAD, UNIFORM, AGAIN, SHUFFLE = "mixture", "mixture, ahead", "uniform", "uniform again", "reshuffling"
 
 
-def _authors(data: Blobs, seed: int) -> Sampler:
+def _build_authors_sampler(data: Blobs, seed: int) -> Sampler:
     """The authors' settings, beta 10 and eps 0.1, are for norms of at most one: say the same for norms as they are."""
     longest = float(np.linalg.norm(data.X, axis=1).max())
     return vrm(Groups(data.blob), learner=ONS(beta=10 / longest**2, eps=0.1 * longest**4), rng=seed)
@@ -31,13 +31,13 @@ def _authors(data: Blobs, seed: int) -> Sampler:
 ARMS: dict[str, Callable[[Blobs, int], Sampler]] = {
     MIXTURE: lambda data, seed: vrm(Groups(data.blob), rng=seed),
     AHEAD: lambda data, seed: vrm(Groups(data.blob), rng=seed),
-    "authors' ONS": _authors,
+    "authors' ONS": _build_authors_sampler,
     UNIFORM: lambda data, seed: uniform(len(data.X), rng=seed),
     AGAIN: lambda data, seed: uniform(len(data.X), rng=seed + 1_000_000),
     SHUFFLE: lambda data, seed: uniform(len(data.X), rng=seed, replacement=False),
 }
-ELSEWHERE = (MIXTURE, UNIFORM, AGAIN)  # the arms that run in other places
-COMPILED = (AHEAD, SHUFFLE)  # the latter has the same draws either way, and nothing is said of its time
+OTHER_PLACE_ARMS = (MIXTURE, UNIFORM, AGAIN)  # the arms that run in other places
+COMPILED_ARMS = (AHEAD, SHUFFLE)  # the latter has the same draws either way, and nothing is said of its time
 
 
 class Done(NamedTuple):
@@ -47,7 +47,7 @@ class Done(NamedTuple):
     mixtures: FloatArray
 
 
-def train(data: Blobs, sampler: Sampler, epochs: int = 5, batches_per_update: int | None = 1) -> Done:
+def train_svm(data: Blobs, sampler: Sampler, epochs: int = 5, batches_per_update: int | None = 1) -> Done:
     """Run online gradient descent on the hinge loss with one draw a step.
 
     One update of the mixture after every draw, as in Algorithm 2; `batches_per_update=None` lets the compiled loop run
@@ -66,27 +66,27 @@ def train(data: Blobs, sampler: Sampler, epochs: int = 5, batches_per_update: in
         epochs=epochs,
         batch=1,
         step=InverseRoot(0.01),
-        evaluations_per_epoch=n // LOOK,
+        evaluations_per_epoch=n // ITERATIONS_PER_LOOK,
         batches_per_update=batches_per_update,
         callback=look,
     )
     return Done(done, np.array(mixtures))
 
 
-def lasting(accuracies: FloatArray) -> FloatArray:
+def compute_lasting_accuracy(accuracies: FloatArray) -> FloatArray:
     """Give the least accuracy from every look on: what is never lost again."""
     return np.asarray(np.minimum.accumulate(accuracies[::-1])[::-1])
 
 
-def sustained(accuracies: FloatArray, iterations: IntArray, level: float = LEVEL) -> int | None:
+def find_sustained(accuracies: FloatArray, iterations: IntArray, level: float = ACCURACY_LEVEL) -> int | None:
     """Give the iteration of the first look from which on the accuracy never falls below `level` again.
 
     Examples
     --------
-    >>> sustained(np.array([0.5, 0.995, 0.6, 0.99, 1.0]), np.array([25, 50, 75, 100, 125]))
+    >>> find_sustained(np.array([0.5, 0.995, 0.6, 0.99, 1.0]), np.array([25, 50, 75, 100, 125]))
     100
     """
-    kept = np.flatnonzero(lasting(accuracies) >= level)
+    kept = np.flatnonzero(compute_lasting_accuracy(accuracies) >= level)
     return int(iterations[kept[0]]) if len(kept) else None
 
 
@@ -97,7 +97,7 @@ def plan(mode: Mode) -> list[Config]:
         {"arm": arm, "seed": seed, "n": 10_000, "epochs": 5, "place": place}
         for place in seeds
         for seed in seeds[place]
-        for arm in (ARMS if place == "row" else ELSEWHERE)
+        for arm in (ARMS if place == "row" else OTHER_PLACE_ARMS)
     ]
 
 
@@ -106,14 +106,14 @@ def run(config: Config) -> Result:
     data = make_blobs(config["n"], rng=config["seed"], place=config["place"])
     arm = config["arm"]
     sampler = ARMS[arm](data, config["seed"])
-    done, mixtures = train(data, sampler, config["epochs"], None if arm in COMPILED else 1)
+    done, mixtures = train_svm(data, sampler, config["epochs"], None if arm in COMPILED_ARMS else 1)
     accuracies = np.array(done.trace.accuracies, dtype=float)
     iterations = np.array(done.trace.evaluations)
     looks = _some_looks(len(accuracies))
-    in_figure = int(np.searchsorted(iterations, min(FIGURE_AT, iterations[-1])))
+    in_figure = int(np.searchsorted(iterations, min(FIGURE_ITERATION, iterations[-1])))
     learns = sampler.components.k > 1
     return {
-        "sustained": sustained(accuracies, iterations),
+        "sustained": find_sustained(accuracies, iterations),
         "accuracy": accuracies[-1],
         "hinge": done.trace.losses[-1],
         "gain": done.meter.gain.value,
@@ -121,7 +121,7 @@ def run(config: Config) -> Result:
         "mixture": mixtures[-1].tolist() if learns else None,
         "mixture_in_figure": mixtures[in_figure].tolist() if learns else None,
         "iterations": iterations[looks].tolist(),
-        "kept": lasting(accuracies)[looks].tolist(),
+        "kept": compute_lasting_accuracy(accuracies)[looks].tolist(),
         "mixtures": np.round(mixtures[looks], 5).tolist() if learns else None,
     }
 

@@ -33,7 +33,7 @@ class Network:
         self.sizes = tuple(sizes)
         self.flat: Tensor = torch.from_numpy(np.concatenate(values).astype(np.float32))
         self.flat.grad = torch.zeros_like(self.flat)
-        self.layers, gradients = _views(self.flat, shapes), _views(self.flat.grad, shapes)
+        self.layers, gradients = _cut_views(self.flat, shapes), _cut_views(self.flat.grad, shapes)
         self._arrays = [(W.numpy(), b.numpy()) for W, b in self.layers]
         for parameter, gradient in zip(sum(self.layers, ()), sum(gradients, ()), strict=True):
             parameter.requires_grad_()
@@ -62,7 +62,7 @@ class Network:
         return twin
 
 
-def _views(flat: Tensor, shapes: Sequence[tuple[int, int]]) -> list[tuple[Tensor, Tensor]]:
+def _cut_views(flat: Tensor, shapes: Sequence[tuple[int, int]]) -> list[tuple[Tensor, Tensor]]:
     """Cut a vector into the matrix and the bias of every layer."""
     found, place = [], 0
     for ins, outs in shapes:

@@ -8,7 +8,7 @@ import numpy as np
 from lab.arrays import FloatArray
 from lab.experiments.cartpole import mixture, rewards
 from lab.experiments.cartpole.protocol import COMPONENTS, EVEN, UNIFORM, VRM
-from lab.experiments.cartpole.table import Table, pooled
+from lab.experiments.cartpole.table import Table, pool_arms
 from lab.reproduce.findings import Evolution, Findings, Picture
 from lab.reproduce.records import Record
 from varmix.components import PAPER_SETTINGS
@@ -17,73 +17,80 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SMOOTH = 10  # episodes
-MOST = 510  # an episode of CartPole-v1 ends at a reward of 500
+SMOOTHED_EPISODES = 10  # episodes
+MAX_PLOTTED_REWARD = 510  # an episode of CartPole-v1 ends at a reward of 500
 EPSILONS, ALPHAS = (sorted({setting[part] for setting in PAPER_SETTINGS}) for part in (0, 1))
 
 
-def evolution(table: Table) -> "Figure":
+def draw_evolution(table: Table) -> "Figure":
     """Draw rewards over episodes, and below them the mixture."""
-    from lab.plots import panels
+    from lab.plots import make_panels
 
-    drawn, (above, below) = panels(1, 2, width=7.0, height=3.2)
-    _rewards(above, table)
+    drawn, (above, below) = make_panels(1, 2, width=7.0, height=3.2)
+    _plot_rewards(above, table)
     if table.results(VRM):
         average = table.mixtures().mean(axis=0)
-        _components(below, list(range(1, len(average) + 1)), average)
+        _plot_components(below, list(range(1, len(average) + 1)), average)
         below.set(xlabel="episodes", ylabel="weight", ylim=(0, None), title="mixture of VRM")
         below.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return drawn
 
 
-def _rewards(panel: "Axes", table: Table) -> None:
-    from lab.plots import lines
+def _plot_rewards(panel: "Axes", table: Table) -> None:
+    from lab.plots import plot_band
 
     arms = {VRM: VRM, UNIFORM: UNIFORM, EVEN: EVEN}
     for word, worst in (("best", False), ("worst", True)):
         if (single := table.single(worst=worst)) is not None:
             arms[single] = f"{single} ({word} single)" if single not in arms else f"{single} (the only single)"
     for index, (arm, label) in enumerate(arms.items()):
-        rows = smoothed(table.rewards(*pooled(arm)))
+        rows = smooth_rows(table.rewards(*pool_arms(arm)))
         if rows.size:
             x = np.arange(1, rows.shape[1] + 1) + (table.episodes - rows.shape[1])
-            lines(panel, x.tolist(), rows.tolist(), label, index)
-    panel.set(xlabel="episodes", ylabel="reward", ylim=(0, MOST), title=f"mean reward of {SMOOTH} episodes")
+            plot_band(panel, x.tolist(), rows.tolist(), label, index)
+    panel.set(
+        xlabel="episodes",
+        ylabel="reward",
+        ylim=(0, MAX_PLOTTED_REWARD),
+        title=f"mean reward of {SMOOTHED_EPISODES} episodes",
+    )
     panel.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def smoothed(rows: FloatArray, over: int = SMOOTH) -> FloatArray:
+def smooth_rows(rows: FloatArray, over: int = SMOOTHED_EPISODES) -> FloatArray:
     """Give the mean of every so many consecutive episodes, or of all if there are fewer, a row per run.
 
     Examples
     --------
-    >>> smoothed(np.array([[1.0, 2.0, 3.0, 4.0]]), over=2)
+    >>> smooth_rows(np.array([[1.0, 2.0, 3.0, 4.0]]), over=2)
     array([[1.5, 2.5, 3.5]])
     """
     return np.asarray(np.lib.stride_tricks.sliding_window_view(rows, min(over, rows.shape[1]), axis=1).mean(axis=2))
 
 
-def moments(table: Table) -> "Figure":
+def draw_moments(table: Table) -> "Figure":
     """Draw second moments against uniform's over episodes."""
-    from lab.plots import panels, plain
+    from lab.plots import format_axis, make_panels
 
-    drawn, (panel,) = panels(1, width=7.0, height=3.6)
+    drawn, (panel,) = make_panels(1, width=7.0, height=3.6)
     x = table.looks()
-    _components(panel, x, _typical(table.moments(VRM, "components")))
-    panel.plot(x, _typical(table.moments(VRM)), color="black", linewidth=2.4, label=VRM)
-    panel.plot(x, _typical(table.moments(VRM, "ideal")), color="black", linewidth=1.0, linestyle=":", label="ideal")
+    _plot_components(panel, x, _average_runs(table.moments(VRM, "components")))
+    panel.plot(x, _average_runs(table.moments(VRM)), color="black", linewidth=2.4, label=VRM)
+    panel.plot(
+        x, _average_runs(table.moments(VRM, "ideal")), color="black", linewidth=1.0, linestyle=":", label="ideal"
+    )
     panel.set(xlabel="episodes", ylabel="second moment against uniform", yscale="log")
-    plain(panel.yaxis)
+    format_axis(panel.yaxis)
     panel.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return drawn
 
 
-def _typical(rows: FloatArray) -> FloatArray:
+def _average_runs(rows: FloatArray) -> FloatArray:
     """Give the geometric mean over runs."""
     return np.asarray(np.exp(np.log(rows).mean(axis=0)))
 
 
-def _components(panel: "Axes", x: list[int], columns: FloatArray) -> None:
+def _plot_components(panel: "Axes", x: list[int], columns: FloatArray) -> None:
     """Draw a line per component: the colour tells alpha, the dashes tell epsilon."""
     from lab.plots import COLORS, DASHES
 
@@ -99,9 +106,9 @@ def findings(records: Sequence[Record]) -> Findings:
     return Findings(
         experiment="cartpole",
         title="Section 6.3: prioritised replay in CartPole",
-        claims=[*mixture.claims(table), *rewards.claims(table)],
-        pictures=_pictures(table),
-        evolutions=[_evolution(table)] if table.results(VRM) else [],
+        claims=[*mixture.judge_mixture(table), *rewards.judge_rewards(table)],
+        pictures=_make_pictures(table),
+        evolutions=[_make_evolution(table)] if table.results(VRM) else [],
         notes=[
             "A DQN (double targets, soft updates, a batch of 64 after every step) in Gymnasium's CartPole-v1, with "
             "importance weights exact in all arms; the paper prints no settings of its agent. These were chosen with "
@@ -113,7 +120,7 @@ def findings(records: Sequence[Record]) -> Findings:
     )
 
 
-def _pictures(table: Table) -> list[Picture]:
+def _make_pictures(table: Table) -> list[Picture]:
     found = []
     if table.arms:
         found.append(
@@ -124,7 +131,7 @@ def _pictures(table: Table) -> list[Picture]:
                 "reward. Below, the mixture that VRM has after every episode, mean over seeds.",
                 "Reward curves of five arms rising together within wide bands; below them the weights of ten "
                 "components, of which one grows and the others shrink.",
-                lambda: evolution(table),
+                lambda: draw_evolution(table),
             )
         )
     if table.looks() and table.results(VRM):
@@ -136,13 +143,13 @@ def _pictures(table: Table) -> list[Picture]:
                 "mean over seeds.",
                 "Curves of nine components below one, those with alpha 0.9 lowest, and VRM's falling from near one to "
                 "the lowest of them.",
-                lambda: moments(table),
+                lambda: draw_moments(table),
             )
         )
     return found
 
 
-def _evolution(table: Table) -> Evolution:
+def _make_evolution(table: Table) -> Evolution:
     average = table.mixtures().mean(axis=0)
     return Evolution(
         "cartpole-mixture",

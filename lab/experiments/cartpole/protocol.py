@@ -12,12 +12,12 @@ from varmix.learners import BarrierNewton, Fixed, Learner
 UNIFORM, AGAIN, EVEN, VRM = "uniform", "uniform again", "fixed mixture", "VRM"
 
 
-def name(setting: tuple[float, float]) -> str:
+def format_setting(setting: tuple[float, float]) -> str:
     """Say a setting of prioritised replay.
 
     Examples
     --------
-    >>> name((0.01, 0.9))
+    >>> format_setting((0.01, 0.9))
     'epsilon 0.01, alpha 0.9'
     """
     return "epsilon {:g}, alpha {:g}".format(*setting)
@@ -37,21 +37,21 @@ class Arm:
     looked: bool = False
 
 
-_ALONE, _NEVER = Fixed([1.0, 0.0]), Fixed([0.0, 1.0])
-SINGLES = {name(setting): setting for setting in PAPER_SETTINGS}
+_ONLY_COMPONENT, _ONLY_UNIFORM = Fixed([1.0, 0.0]), Fixed([0.0, 1.0])
+SINGLES = {format_setting(setting): setting for setting in PAPER_SETTINGS}
 COMPONENTS = (*SINGLES, UNIFORM)
 ARMS = {
-    UNIFORM: Arm(PAPER_SETTINGS[:1], _NEVER),
-    AGAIN: Arm(PAPER_SETTINGS[:1], _NEVER, stream=1),
-    **{single: Arm([setting], _ALONE) for single, setting in SINGLES.items()},
+    UNIFORM: Arm(PAPER_SETTINGS[:1], _ONLY_UNIFORM),
+    AGAIN: Arm(PAPER_SETTINGS[:1], _ONLY_UNIFORM, stream=1),
+    **{single: Arm([setting], _ONLY_COMPONENT) for single, setting in SINGLES.items()},
     EVEN: Arm(PAPER_SETTINGS, Fixed([1 / len(COMPONENTS)] * len(COMPONENTS)), looked=True),
     VRM: Arm(PAPER_SETTINGS, BarrierNewton(eps=0.3), looked=True),
 }
 BASELINES = (UNIFORM, AGAIN)  # pooled: no arm is compared with one lucky set of runs
-STRONGEST = max(alpha for _, alpha in PAPER_SETTINGS)
+STRONGEST_ALPHA = max(alpha for _, alpha in PAPER_SETTINGS)
 
 
-SEEDS, EPISODES = {"quick": 1, "full": 50}, {"quick": 40, "full": 200}
+SEED_COUNTS, EPISODE_COUNTS = {"quick": 1, "full": 50}, {"quick": 40, "full": 200}
 
 
 def plan(mode: Mode) -> list[Config]:
@@ -60,7 +60,11 @@ def plan(mode: Mode) -> list[Config]:
     Seeds 900 to 907 are those that the agent's settings were chosen on.
     """
     arms = ARMS if mode == "full" else (UNIFORM, VRM)
-    return [{"arm": arm, "seed": seed, "episodes": EPISODES[mode]} for seed in range(SEEDS[mode]) for arm in arms]
+    return [
+        {"arm": arm, "seed": seed, "episodes": EPISODE_COUNTS[mode]}
+        for seed in range(SEED_COUNTS[mode])
+        for arm in arms
+    ]
 
 
 def run(config: Config) -> Result:

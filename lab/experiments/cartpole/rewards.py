@@ -5,19 +5,19 @@ import math
 import numpy as np
 
 from lab.experiments.cartpole.protocol import AGAIN, BASELINES, SINGLES, UNIFORM, VRM
-from lab.experiments.cartpole.table import ENOUGH, Table
+from lab.experiments.cartpole.table import MIN_SEEDS, Table
 from lab.reproduce.findings import Claim, Verdict
-from lab.statistics import difference, mean, median
+from lab.statistics import estimate_difference, mean, median
 from varmix.meter import Interval
 
-LOSS = 20.0  # points of reward that count as a loss
-LONGEST = 60.0  # seconds
-POWER = 1.96 + 0.84  # standard errors between nothing and what is found in four of five experiments
+MIN_LOSS_POINTS = 20.0  # points of reward that count as a loss
+MAX_RUN_SECONDS = 60.0  # seconds
+POWER_STANDARD_ERRORS = 1.96 + 0.84  # standard errors between nothing and what is found in four of five experiments
 
 
-def claims(table: Table) -> list[Claim]:
+def judge_rewards(table: Table) -> list[Claim]:
     """Give the claims about rewards and times that the runs allow."""
-    found = [_no_loss(table), _beside_uniform(table), _chance(table), _arms(table), _times(table)]
+    found = [_no_loss(table), _beside_uniform(table), _report_chance(table), _report_arms(table), _report_times(table)]
     return [claim for claim in found if claim is not None]
 
 
@@ -25,101 +25,108 @@ def _no_loss(table: Table) -> Claim | None:
     best = table.single()
     if best is None or VRM not in table.arms:
         return None
-    beside, late = _beside(table, (VRM,), (best,))
+    beside, late = _compare_rewards(table, (VRM,), (best,))
     held = _held_out(table)
     fair = f" With the setting chosen on one half of the seeds and compared on the other: {held}." if held else ""
     return Claim(
         "VRM performs hyperparameter selection in a single run without loss of performance compared to the best "
-        f"setting (asked: surely less than {LOSS:g} points).",
+        f"setting (asked: surely less than {MIN_LOSS_POINTS:g} points).",
         f"VRM less {best}: {beside} points of reward over all episodes, {late} over the last {table.last}. The best of "
-        f"nine was chosen by these same seeds, so it looks better than it is.{fair} {_needed(table)}",
+        f"nine was chosen by these same seeds, so it looks better than it is.{fair} {_estimate_seeds(table)}",
         _without_loss(table, best, beside),
-        f"{_seeds(table, VRM)} seeds; judged over all episodes, beside the best by these seeds",
+        f"{_count_seeds(table, VRM)} seeds; judged over all episodes, beside the best by these seeds",
     )
 
 
 def _held_out(table: Table) -> Interval | None:
     """Give VRM less the best setting, where that is chosen on every other run and compared on those between."""
-    scores = {arm: table.scores(arm) for arm in SINGLES if _seeds(table, arm) > 1}
+    scores = {arm: table.scores(arm) for arm in SINGLES if _count_seeds(table, arm) > 1}
     if not scores:
         return None
     theirs: list[float] = []
     for chosen_on, compared_on in ((0, 1), (1, 0)):
         best = max(scores, key=lambda arm: float(np.mean(scores[arm][chosen_on::2])))
         theirs += scores[best][compared_on::2]
-    return difference(table.scores(VRM), theirs)
+    return estimate_difference(table.scores(VRM), theirs)
 
 
 def _without_loss(table: Table, best: str, beside: Interval) -> Verdict:
     """A loss is more than so many points; one that is sure and smaller is a loss in part."""
-    if min(_seeds(table, VRM), _seeds(table, best)) < ENOUGH:
+    if min(_count_seeds(table, VRM), _count_seeds(table, best)) < MIN_SEEDS:
         return "too few runs"
-    if beside.low > -LOSS:
+    if beside.low > -MIN_LOSS_POINTS:
         return "holds" if beside.high >= 0 else "holds in part"
     return "does not hold" if beside.high < 0 else "too few runs"
 
 
-def _needed(table: Table) -> str:
+def _estimate_seeds(table: Table) -> str:
     """Say how many seeds would show a difference of that size."""
-    spreads = [np.var(table.scores(arm), ddof=1) for arm in table.arms if _seeds(table, arm) > 1]
+    spreads = [np.var(table.scores(arm), ddof=1) for arm in table.arms if _count_seeds(table, arm) > 1]
     if not spreads:
         return ""
-    seeds = math.ceil(2 * POWER**2 * float(np.mean(spreads)) / LOSS**2)
-    return f"As much as rewards differ from seed to seed, {LOSS:g} points take about {seeds} seeds an arm to be found."
+    seeds = math.ceil(2 * POWER_STANDARD_ERRORS**2 * float(np.mean(spreads)) / MIN_LOSS_POINTS**2)
+    return (
+        f"As much as rewards differ from seed to seed, {MIN_LOSS_POINTS:g} points take about {seeds} seeds an arm "
+        f"to be "
+        f"found."
+    )
 
 
 def _beside_uniform(table: Table) -> Claim | None:
     if VRM not in table.arms or not table.results(*BASELINES):
         return None
-    beside, late = _beside(table, (VRM,), BASELINES)
+    beside, late = _compare_rewards(table, (VRM,), BASELINES)
     return Claim(
         "VRM beside uniform replay.",
         f"VRM less uniform: {beside} points of reward over all episodes, {late} over the last {table.last}.",
         "measured",
-        f"{_seeds(table, VRM)} seeds against {len(table.results(*BASELINES))} runs of both uniform arms; not paired",
+        f"{_count_seeds(table, VRM)} seeds against {len(table.results(*BASELINES))} runs of both uniform arms; not "
+        f"paired",
         beyond=True,
     )
 
 
-def _chance(table: Table) -> Claim | None:
+def _report_chance(table: Table) -> Claim | None:
     if UNIFORM not in table.arms or AGAIN not in table.arms:
         return None
-    beside, late = _beside(table, (AGAIN,), (UNIFORM,))
+    beside, late = _compare_rewards(table, (AGAIN,), (UNIFORM,))
     return Claim(
         "Uniform replay against itself: how far chance alone goes.",
         f"The second less the first: {beside} points of reward over all episodes, {late} over the last {table.last}.",
         "measured",
-        f"{_seeds(table, UNIFORM)} seeds each, all random numbers different",
+        f"{_count_seeds(table, UNIFORM)} seeds each, all random numbers different",
         beyond=True,
     )
 
 
-def _beside(table: Table, mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Interval, Interval]:
+def _compare_rewards(table: Table, mine: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[Interval, Interval]:
     """Give the difference in reward over all episodes, and over the last ones."""
     first, second = (
-        difference(table.scores(*mine, last=last), table.scores(*theirs, last=last)) for last in (None, table.last)
+        estimate_difference(table.scores(*mine, last=last), table.scores(*theirs, last=last))
+        for last in (None, table.last)
     )
     return first, second
 
 
-def _arms(table: Table) -> Claim | None:
+def _report_arms(table: Table) -> Claim | None:
     texts = []
     for arm in table.arms:
         whole, late = mean(table.scores(arm)), mean(table.scores(arm, last=table.last))
-        texts.append(f"{arm}: {whole}, {late}, gain {_mean(table, arm, 'gain'):.3g}")
+        texts.append(f"{arm}: {whole}, {late}, gain {_average_results(table, arm, 'gain'):.3g}")
     if not texts:
         return None
     return Claim(
         f"All arms: mean reward over all episodes, over the last {table.last}, and the gain.",
         f"{'; '.join(texts)}.",
         "measured",
-        f"{min(_seeds(table, arm) for arm in table.arms)} seeds an arm, {table.episodes} episodes; the gain is the "
+        f"{min(_count_seeds(table, arm) for arm in table.arms)} seeds an arm, {table.episodes} episodes; the gain "
+        f"is the "
         "second moment of uniform draws over that of the arm's own, by the meter",
         beyond=True,
     )
 
 
-def _times(table: Table) -> Claim | None:
+def _report_times(table: Table) -> Claim | None:
     texts = []
     for arm in (UNIFORM, VRM):
         results = table.results(arm)
@@ -132,7 +139,8 @@ def _times(table: Table) -> Claim | None:
         return None
     longest = max(r["seconds"] for r in table.results(*table.arms))
     return Claim(
-        f"What a run takes (asked: at most {LONGEST:g} s on one core), and the share of adding, sampling and updating "
+        f"What a run takes (asked: at most {MAX_RUN_SECONDS:g} s on one core), and the share of adding, sampling "
+        f"and updating "
         "in it.",
         f"{'; '.join(texts)}. The longest of all runs took {longest:.3g} s.",
         _soon_enough(table, longest),
@@ -142,14 +150,14 @@ def _times(table: Table) -> Claim | None:
 
 
 def _soon_enough(table: Table, longest: float) -> Verdict:
-    if longest > LONGEST:
+    if longest > MAX_RUN_SECONDS:
         return "does not hold"
-    return "holds" if max(_seeds(table, arm) for arm in (UNIFORM, VRM)) >= ENOUGH else "too few runs"
+    return "holds" if max(_count_seeds(table, arm) for arm in (UNIFORM, VRM)) >= MIN_SEEDS else "too few runs"
 
 
-def _mean(table: Table, arm: str, what: str) -> float:
+def _average_results(table: Table, arm: str, what: str) -> float:
     return float(np.mean([result[what] for result in table.results(arm)]))
 
 
-def _seeds(table: Table, arm: str) -> int:
+def _count_seeds(table: Table, arm: str) -> int:
     return len(table.results(arm))

@@ -8,8 +8,8 @@ from lab.arrays import FloatArray
 from lab.experiments.cartpole.protocol import ARMS, BASELINES, EVEN, SINGLES, VRM
 from lab.reproduce.records import Record, Result
 
-LAST = 50  # episodes at the end that are told apart
-ENOUGH = 20  # seeds, below which nothing is judged
+LAST_EPISODES = 50  # episodes at the end that are told apart
+MIN_SEEDS = 20  # seeds, below which nothing is judged
 
 
 class Table:
@@ -25,7 +25,7 @@ class Table:
         found = {arm: [r.result for r in whole if r.config["arm"] == arm] for arm in ARMS}
         self._results = {arm: results for arm, results in found.items() if results}
         self.arms = list(self._results)
-        self.last = min(LAST, self.episodes)
+        self.last = min(LAST_EPISODES, self.episodes)
 
     def results(self, *arms: str) -> list[Result]:
         """Give what was recorded of these arms together."""
@@ -64,6 +64,6 @@ class Table:
         return np.array(rows)
 
 
-def pooled(arm: str) -> tuple[str, ...]:
+def pool_arms(arm: str) -> tuple[str, ...]:
     """Give both arms of uniform draws for the first of them, and any other arm alone."""
     return BASELINES if arm == BASELINES[0] else (arm,)

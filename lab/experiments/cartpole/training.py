@@ -77,7 +77,7 @@ class Player:
         self.buffer_seconds += (drawn - begun) + (time.thread_time() - learned)
 
 
-def play(
+def play_episodes(
     settings: Settings,
     make: Callable[[Environment, np.random.SeedSequence], ReplayBuffer],
     seed: np.random.SeedSequence,
@@ -97,7 +97,7 @@ def play(
     agent = Agent(
         environment.observation_space.shape[0], int(environment.action_space.n), settings, np.random.default_rng(first)
     )
-    _compile(make(environment, np.random.SeedSequence(0)), environment, settings)
+    _compile_buffer(make(environment, np.random.SeedSequence(0)), environment, settings)
     buffer = make(environment, drawing)
     player = Player(agent, environment, buffer, playing)
     rewards, seconds = [], 0.0
@@ -110,7 +110,7 @@ def play(
     return Course(rewards, player.steps, player.meter.gain.value, seconds, player.buffer_seconds)
 
 
-def _compile(buffer: ReplayBuffer, environment: Environment, settings: Settings) -> None:
+def _compile_buffer(buffer: ReplayBuffer, environment: Environment, settings: Settings) -> None:
     """Use a buffer once, so that what is compiled is compiled before the clock runs."""
     observation, _ = environment.reset(seed=0)
     for _ in range(settings.batch):
@@ -120,7 +120,7 @@ def _compile(buffer: ReplayBuffer, environment: Environment, settings: Settings)
     buffer.update(draw, np.ones(settings.batch))
 
 
-TOLERANCE = 1e-3  # of the best mixture's cost: far below what is told of it
+COST_TOLERANCE = 1e-3  # of the best mixture's cost: far below what is told of it
 
 
 class Costs(NamedTuple):
@@ -144,7 +144,7 @@ class Costs(NamedTuple):
     ideal: float
 
 
-def costs(agent: Agent, buffer: ReplayBuffer) -> Costs:
+def measure_costs(agent: Agent, buffer: ReplayBuffer) -> Costs:
     """Ask for the errors of all transitions, and tell nobody."""
     everything = buffer.sampler.draw_all()
     norms = np.abs(agent.errors(buffer.transitions(everything.indices)))
@@ -152,12 +152,12 @@ def costs(agent: Agent, buffer: ReplayBuffer) -> Costs:
     return Costs(
         np.mean(squares[:, None] / ratios, axis=0).tolist(),
         float(np.mean(squares / (ratios @ buffer.sampler.mixture))),
-        best_mixture(Evidence(ratios, squares), tolerance=TOLERANCE).cost,
+        best_mixture(Evidence(ratios, squares), tolerance=COST_TOLERANCE).cost,
         float(norms.mean() ** 2),
     )
 
 
-EVERY = 5  # episodes between two looks at all of the buffer
+EPISODES_PER_LOOK = 5  # episodes between two looks at all of the buffer
 
 
 def run(config: Config) -> Result:
@@ -177,7 +177,7 @@ def run(config: Config) -> Result:
         )
 
     seed = np.random.SeedSequence([config["seed"], arm.stream])
-    return {**play(settings, make, seed, config["episodes"], looks)._asdict(), **looks.seen}
+    return {**play_episodes(settings, make, seed, config["episodes"], looks)._asdict(), **looks.seen}
 
 
 class Looks:
@@ -194,7 +194,7 @@ class Looks:
         if not self._arm.looked:
             return
         self.seen["mixtures"].append(np.round(buffer.sampler.mixture, 5).tolist())
-        if episode % EVERY == 0:
+        if episode % EPISODES_PER_LOOK == 0:
             self.seen["looks"].append(episode)
-            for name, value in costs(agent, buffer)._asdict().items():
+            for name, value in measure_costs(agent, buffer)._asdict().items():
                 self.seen[name].append(value)

@@ -5,26 +5,26 @@ from collections.abc import Callable, Iterable, Sequence
 
 from lab import datasets
 from lab.experiments.convex.arms import AGAIN, ARMS, CROSS, MIXTURE, RESHUFFLING
-from lab.experiments.convex.tasks import LISTED, TASKS, at_hand, least, problem, unit
+from lab.experiments.convex.tasks import LISTED_TASKS, TASKS, at_hand, compute_step_unit, find_minimum, load_problem
 from lab.reproduce.experiment import Mode
 from lab.reproduce.records import Config, Record, Result
 from lab.statistics import geometric_mean
 from varmix import solvers
 from varmix.solvers.schedules import LinearDecay
 
-BATCHES = (32, 1)
-TUNING, TEST = range(900, 904), range(12)
+BATCH_SIZES = (32, 1)
+TUNING_SEEDS, TEST_SEEDS = range(900, 904), range(12)
 # Least squares point by point has its best steps at the edge of stability, where one run in some blows up: four seeds
 # may not show it.
-EDGE = range(900, 912)
-COARSE = (-4.0, -2.0, 0.0, 2.0, 4.0)  # steps to begin with, as powers of two
-SMALLEST = 1e-15  # excess that cannot be told from none
-EARLY = 0.3  # part of a run after which the meter is read: the stretch since the look before, half an epoch
+EDGE_SEEDS = range(900, 912)
+COARSE_EXPONENTS = (-4.0, -2.0, 0.0, 2.0, 4.0)  # steps to begin with, as powers of two
+SMALLEST_EXCESS = 1e-15  # excess that cannot be told from none
+EARLY_RUN_SHARE = 0.3  # part of a run after which the meter is read: the stretch since the look before, half an epoch
 # Shorter runs, to see with how many draws the final excess of reshuffling is reached: parts of the number of epochs.
-PARTS = (0.2, 0.4, 0.6, 0.8)
-SHORTENED = (MIXTURE, CROSS)
-OTHER_GROUPS = ("mixture of labels", "mixture of norms", "mixture of clusters")
-LISTED_ONLY = (*OTHER_GROUPS, "static importance", "VRB", "VRM, independent")
+EPOCH_SHARES = (0.2, 0.4, 0.6, 0.8)
+SHORTENED_ARMS = (MIXTURE, CROSS)
+OTHER_GROUP_ARMS = ("mixture of labels", "mixture of norms", "mixture of clusters")
+LISTED_ONLY_ARMS = (*OTHER_GROUP_ARMS, "static importance", "VRB", "VRM, independent")
 QUICK_ARMS, QUICK_SEEDS = ("uniform", RESHUFFLING, AGAIN, MIXTURE, CROSS), 4
 
 Key = tuple[str, int, str, int]
@@ -35,50 +35,50 @@ def plan(mode: Mode) -> list[Config]:
     """One search for the best step per task, batch, arm and length of run."""
     return [
         {"part": "tune", "task": task, "batch": batch, "arm": arm, "epochs": epochs}
-        for task, batch, arm, epochs in _keys(mode)
+        for task, batch, arm, epochs in _list_keys(mode)
         if arm != AGAIN
     ]
 
 
-def _keys(mode: Mode) -> list[Key]:
-    tasks = at_hand() if mode == "full" else sorted(at_hand(), key=_rows)[:1]  # the smallest: california_housing
+def _list_keys(mode: Mode) -> list[Key]:
+    tasks = at_hand() if mode == "full" else sorted(at_hand(), key=_count_rows)[:1]  # the smallest: california_housing
     arms = ARMS if mode == "full" else QUICK_ARMS
-    batches = BATCHES if mode == "full" else (32,)
+    batches = BATCH_SIZES if mode == "full" else (32,)
     return [
         (task, batch, arm, epochs)
         for task in tasks
         for batch in batches
         for arm in arms
-        if _fits(task, batch, arm)
-        for epochs in _lengths(task, batch, arm, mode)
+        if _is_included(task, batch, arm)
+        for epochs in _list_lengths(task, batch, arm, mode)
     ]
 
 
-def _rows(task: str) -> int:
+def _count_rows(task: str) -> int:
     return datasets.SETS[TASKS[task].data].shape[0]
 
 
-def _fits(task: str, batch: int, arm: str) -> bool:
+def _is_included(task: str, batch: int, arm: str) -> bool:
     if arm == "mixture of labels" and TASKS[task].positive is None:
         return False
-    if task not in LISTED:
-        return batch == 32 and arm not in LISTED_ONLY
-    return batch == 32 or arm not in OTHER_GROUPS
+    if task not in LISTED_TASKS:
+        return batch == 32 and arm not in LISTED_ONLY_ARMS
+    return batch == 32 or arm not in OTHER_GROUP_ARMS
 
 
-def _lengths(task: str, batch: int, arm: str, mode: Mode) -> list[int]:
+def _list_lengths(task: str, batch: int, arm: str, mode: Mode) -> list[int]:
     full = TASKS[task].epochs
-    if mode == "quick" or batch != 32 or arm not in SHORTENED or task not in LISTED:
+    if mode == "quick" or batch != 32 or arm not in SHORTENED_ARMS or task not in LISTED_TASKS:
         return [full]
-    return [*(round(part * full) for part in PARTS), full]
+    return [*(round(part * full) for part in EPOCH_SHARES), full]
 
 
 def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
     """Every arm on every test seed, at its best step; before anything is known, at some step."""
     best, assumed = best_steps(records), None if records else 0.0
-    seeds = TEST if mode == "full" else range(QUICK_SEEDS)
+    seeds = TEST_SEEDS if mode == "full" else range(QUICK_SEEDS)
     runs: list[Config] = []
-    for task, batch, arm, epochs in _keys(mode):
+    for task, batch, arm, epochs in _list_keys(mode):
         step = best.get((task, batch, RESHUFFLING if arm == AGAIN else arm, epochs), assumed)
         if step is not None:
             same = {"part": "test", "task": task, "batch": batch, "arm": arm, "epochs": epochs, "step": step}
@@ -89,26 +89,26 @@ def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
 def best_steps(records: Iterable[Record]) -> dict[Key, float]:
     """Give the exponents of the steps that were found."""
     tuned = [r for r in records if r.config["part"] == "tune"]
-    return {key(r.config): r.result["best"] for r in tuned}
+    return {make_key(r.config): r.result["best"] for r in tuned}
 
 
-def key(config: Config) -> Key:
+def make_key(config: Config) -> Key:
     """Give what a run is compared by."""
     return config["task"], config["batch"], config["arm"], config["epochs"]
 
 
-def search(score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
+def search_step(score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
     """Give the exponent with the lowest score, to half an octave, and all that were tried.
 
     From coarse steps to the neighbours of the best, an octave away, until it is better than both; then half an octave.
 
     Examples
     --------
-    >>> best, tried = search(lambda e: (e - 1.4) ** 2)
+    >>> best, tried = search_step(lambda e: (e - 1.4) ** 2)
     >>> best, sorted(tried)
     (1.5, [-4.0, -2.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0])
     """
-    tried = {e: score(e) for e in COARSE}
+    tried = {e: score(e) for e in COARSE_EXPONENTS}
     for distance in (1.0, 0.5):
         while True:
             best = min(tried, key=lambda e: (tried[e], e))
@@ -122,27 +122,27 @@ def search(score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
 def run(config: Config) -> Result:
     """Search the step of an arm, or run it at the step that was found."""
     if config["part"] == "tune":
-        return _tune(config)
-    return _test(config)
+        return _tune_step(config)
+    return _test_step(config)
 
 
-def _tune(config: Config) -> Result:
+def _tune_step(config: Config) -> Result:
     edge = TASKS[config["task"]].positive is None and config["batch"] == 1
-    seeds = EDGE if edge else TUNING
+    seeds = EDGE_SEEDS if edge else TUNING_SEEDS
 
     def score(exponent: float) -> float:
-        ends = [_descend(config, exponent, seed, evaluations_per_epoch=0)[0] for seed in seeds]
+        ends = [_run_arm(config, exponent, seed, evaluations_per_epoch=0)[0] for seed in seeds]
         return math.inf if math.inf in ends else geometric_mean(ends).value
 
-    best, tried = search(score)
-    return {"best": best, "tried": {str(e): _finite(value) for e, value in sorted(tried.items())}}
+    best, tried = search_step(score)
+    return {"best": best, "tried": {str(e): _drop_infinite(value) for e, value in sorted(tried.items())}}
 
 
-def _descend(config: Config, exponent: float, seed: int, evaluations_per_epoch: int) -> tuple[float, solvers.Result]:
+def _run_arm(config: Config, exponent: float, seed: int, evaluations_per_epoch: int) -> tuple[float, solvers.Result]:
     """Run an arm; give its final excess, infinite if it diverged."""
     task = config["task"]
-    p, sampler = problem(task), ARMS[config["arm"]](task, seed)
-    step = LinearDecay(2.0**exponent * unit(p))
+    p, sampler = load_problem(task), ARMS[config["arm"]](task, seed)
+    step = LinearDecay(2.0**exponent * compute_step_unit(p))
     done = solvers.sgd(
         p,
         sampler,
@@ -153,25 +153,27 @@ def _descend(config: Config, exponent: float, seed: int, evaluations_per_epoch: 
     )
     if done.stopped == "diverged":
         return math.inf, done
-    return max(p.objective(done.theta) - least(task), SMALLEST), done
+    return max(p.objective(done.theta) - find_minimum(task), SMALLEST_EXCESS), done
 
 
-def _test(config: Config) -> Result:
-    end, result = _descend(config, config["step"], config["seed"], evaluations_per_epoch=2)
-    floor = least(config["task"])
+def _test_step(config: Config) -> Result:
+    end, result = _run_arm(config, config["step"], config["seed"], evaluations_per_epoch=2)
+    floor = find_minimum(config["task"])
     gains, evaluations = result.trace.gains, result.trace.evaluations
-    early = next((gain for gain, e in zip(gains, evaluations, strict=True) if e >= EARLY * evaluations[-1]), gains[-1])
+    early = next(
+        (gain for gain, e in zip(gains, evaluations, strict=True) if e >= EARLY_RUN_SHARE * evaluations[-1]), gains[-1]
+    )
     return {
-        "excess": _finite(end),
+        "excess": _drop_infinite(end),
         "evaluations": evaluations,
-        "excesses": [_finite(max(loss - floor, SMALLEST)) for loss in result.trace.losses],
+        "excesses": [_drop_infinite(max(loss - floor, SMALLEST_EXCESS)) for loss in result.trace.losses],
         "early_gain": early,
         "gain": result.meter.gain.value,
         "seconds": result.trace.seconds[-1],
     }
 
 
-def _finite(value: float) -> float | None:
+def _drop_infinite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from lab.arrays import FloatArray
-from lab.experiments.convex.arms import AGAIN, ARMS, CURSORS, RESHUFFLING
-from lab.experiments.convex.protocol import BATCHES, SMALLEST, Key, key
+from lab.experiments.convex.arms import ADAPTIVE_ARMS, AGAIN, ARMS, RESHUFFLING
+from lab.experiments.convex.protocol import BATCH_SIZES, SMALLEST_EXCESS, Key, make_key
 from lab.experiments.convex.tasks import TASKS
 from lab.reproduce.records import Record
-from lab.statistics import combined, geometric_mean, ratio, times_sooner
+from lab.statistics import combine_ratios, estimate_ratio, geometric_mean, times_sooner
 from varmix.meter import Interval
 
-RESAMPLES = 1000  # of the bootstrap
+RESAMPLE_COUNT = 1000  # of the bootstrap
 
 
 class Table:
@@ -26,10 +26,10 @@ class Table:
         self._runs: dict[Key, list[Record]] = {}
         for record in records:
             if record.config["part"] == "test":
-                self._runs.setdefault(key(record.config), []).append(record)
+                self._runs.setdefault(make_key(record.config), []).append(record)
         self.tasks = [name for name in TASKS if any(task == name for task, *_ in self._runs)]
         self.arms = [name for name in ARMS if any(arm == name for _, _, arm, _ in self._runs)]
-        self.batches = [batch for batch in BATCHES if any(b == batch for _, b, _, _ in self._runs)]
+        self.batches = [batch for batch in BATCH_SIZES if any(b == batch for _, b, _, _ in self._runs)]
 
     def runs(self, task: str, batch: int, arm: str, epochs: int | None = None) -> list[Record]:
         """Give the runs of an arm, full length unless told."""
@@ -37,7 +37,7 @@ class Table:
 
     def ends(self, task: str, batch: int, arm: str, epochs: int | None = None) -> list[float]:
         """Give the final excess of these runs; what diverged is infinite."""
-        return [_end(r) for r in self.runs(task, batch, arm, epochs)]
+        return [_read_excess(r) for r in self.runs(task, batch, arm, epochs)]
 
     def baseline(self, task: str, batch: int) -> list[float]:
         """Give the final excess of reshuffling, both arms of it."""
@@ -47,13 +47,13 @@ class Table:
         """Give the final excess relative to reshuffling's; None where there is nothing to compare."""
         mine = self.ends(task, batch, arm)
         theirs = self.ends(task, batch, RESHUFFLING) if arm == AGAIN else self.baseline(task, batch)
-        return ratio(mine, theirs) if mine and theirs else None
+        return estimate_ratio(mine, theirs) if mine and theirs else None
 
     def over(self, tasks: Sequence[str], batch: int, arm: str) -> Interval | None:
         """Give the geometric mean of `relative` over tasks."""
         found = [self.relative(task, batch, arm) for task in tasks]
         present = [interval for interval in found if interval is not None]
-        return combined(present) if present else None
+        return combine_ratios(present) if present else None
 
     def loses(self, task: str, batch: int, arm: str) -> bool:
         """Whether an arm ends above reshuffling for sure, or some run of it diverged."""
@@ -87,12 +87,12 @@ class Table:
         theirs = np.log(self.baseline(task, 32))
         if len(lengths) < 2 or full not in lengths or min(len(seeds), len(theirs)) < 2 or not np.isfinite(theirs).all():
             return None
-        ends = np.log([[_end(by_seed[seed]) for seed in seeds] for by_seed in runs])
+        ends = np.log([[_read_excess(by_seed[seed]) for seed in seeds] for by_seed in runs])
         rng = np.random.default_rng(0)
-        times = [full / _needed(lengths, ends.mean(axis=1), theirs.mean())]
-        for _ in range(RESAMPLES):
+        times = [full / _interpolate_epochs(lengths, ends.mean(axis=1), theirs.mean())]
+        for _ in range(RESAMPLE_COUNT):
             mine, other = rng.integers(len(seeds), size=len(seeds)), rng.integers(len(theirs), size=len(theirs))
-            times.append(full / _needed(lengths, ends[:, mine].mean(axis=1), theirs[other].mean()))
+            times.append(full / _interpolate_epochs(lengths, ends[:, mine].mean(axis=1), theirs[other].mean()))
         low, high = np.quantile(times[1:], [0.025, 0.975])
         return Interval(times[0], float(low), float(high))
 
@@ -121,7 +121,7 @@ class Table:
         """
         found = []
         for arm in self.arms:
-            for task in self.tasks if arm in CURSORS else ():
+            for task in self.tasks if arm in ADAPTIVE_ARMS else ():
                 for batch in self.batches:
                     runs, beside = self.runs(task, batch, arm), self.relative(task, batch, arm)
                     if runs and beside is not None and not math.isnan(beside.value):
@@ -130,12 +130,12 @@ class Table:
         return found
 
 
-def _end(record: Record) -> float:
+def _read_excess(record: Record) -> float:
     excess = record.result["excess"]
-    return math.inf if excess is None else max(float(excess), SMALLEST)
+    return math.inf if excess is None else max(float(excess), SMALLEST_EXCESS)
 
 
-def _needed(lengths: Sequence[int], ends: FloatArray, goal: float) -> float:
+def _interpolate_epochs(lengths: Sequence[int], ends: FloatArray, goal: float) -> float:
     """Give the number of epochs from which on runs end at `goal`, between the lengths that were run."""
     kept = np.maximum.accumulate(ends[::-1])[::-1]  # falling with the length
     if kept[0] <= goal:

@@ -50,9 +50,9 @@ TASKS = {
     "chest, talking": Task("chest_accel", positive=7, listed=False),
     "adult, hours": Task("adult", column=5, listed=False),
 }
-LISTED = [name for name, task in TASKS.items() if task.listed]
+LISTED_TASKS = [name for name, task in TASKS.items() if task.listed]
 # `adult` has little to gain, and is there to see that nothing is lost.
-SIX = [name for name in LISTED if name != "adult"]
+SIX_TASKS = [name for name in LISTED_TASKS if name != "adult"]
 
 
 def at_hand() -> list[str]:
@@ -61,7 +61,7 @@ def at_hand() -> list[str]:
 
 
 @lru_cache(maxsize=2)
-def problem(name: str) -> Linear:
+def load_problem(name: str) -> Linear:
     """Give the problem: standardised features (the words of w8a stay 0 or 1, sparse), an intercept, a small penalty."""
     task = TASKS[name]
     data = datasets.load(task.data, fetch=False)
@@ -72,26 +72,26 @@ def problem(name: str) -> Linear:
     else:
         target = data.y
     if task.positive is None:
-        loss, y = "squared", _standard(np.asarray(target, dtype=np.float64)[:, None])[:, 0]
+        loss, y = "squared", _standardise_columns(np.asarray(target, dtype=np.float64)[:, None])[:, 0]
     else:
         loss, y = "logistic", np.where(target == task.positive, 1.0, -1.0)
     if task.data == "w8a":
         from scipy.sparse import csr_matrix
 
         return Linear(csr_matrix(X), y, loss=loss, l2=L2, intercept=True)
-    return Linear(_standard(X), y, loss=loss, l2=L2, intercept=True)
+    return Linear(_standardise_columns(X), y, loss=loss, l2=L2, intercept=True)
 
 
-def _standard(X: FloatArray) -> FloatArray:
+def _standardise_columns(X: FloatArray) -> FloatArray:
     deviation = X.std(axis=0)
     return np.asarray((X - X.mean(axis=0))[:, deviation > 0] / deviation[deviation > 0])
 
 
 @lru_cache(maxsize=2)
-def least(name: str) -> float:
+def find_minimum(name: str) -> float:
     """Give the least value of the objective, by Newton's method."""
-    p = problem(name)
-    rows = p.rows.dense if p.rows.dense.size else sparse(p).toarray()
+    p = load_problem(name)
+    rows = p.rows.dense if p.rows.dense.size else make_sparse(p).toarray()
     A = np.column_stack([rows, np.ones(p.n)])
     penalty = np.full(p.dim, p.l2)
     penalty[-1] = 0.0
@@ -110,7 +110,7 @@ def least(name: str) -> float:
     return p.objective(theta)
 
 
-def sparse(p: Linear) -> Any:  # noqa: ANN401 - SciPy has no types
+def make_sparse(p: Linear) -> Any:  # noqa: ANN401 - SciPy has no types
     """Give the rows of a sparse problem as a SciPy matrix."""
     from scipy.sparse import csr_matrix
 
@@ -118,6 +118,6 @@ def sparse(p: Linear) -> Any:  # noqa: ANN401 - SciPy has no types
     return csr_matrix((p.rows.data, p.rows.indices, p.rows.indptr), shape=(p.n, p.features), copy=True)
 
 
-def unit(p: Linear) -> float:
+def compute_step_unit(p: Linear) -> float:
     """Give the unit of steps: one over the mean squared length of the rows."""
     return float(1.0 / np.mean(p.lengths**2))

@@ -2,8 +2,8 @@
 
 from itertools import product
 
-from lab.experiments.kdpp.protocol import BEST, FAIR, ITERATIONS, PACES
-from lab.experiments.kdpp.regression import LEVELS, MEANS
+from lab.experiments.kdpp.protocol import BEST_ARM, FAIR_ARMS, ITERATIONS, PACES
+from lab.experiments.kdpp.regression import ERROR_LEVELS, MEANS
 from lab.reproduce.findings import Claim, Verdict
 from lab.reproduce.records import Record
 from lab.statistics import geometric_mean, times_sooner
@@ -17,7 +17,7 @@ class Fair:
         self.records = records
         self.paces = paces
         self.means = [means for means in MEANS if any(r.config["means"] == means for r in records)]
-        self.arms = [arm for arm in FAIR if any(r.config["arm"] == arm for r in records)]
+        self.arms = [arm for arm in FAIR_ARMS if any(r.config["arm"] == arm for r in records)]
 
     def at(self, arm: str, means: str, level: int) -> list[Record]:
         """Give the runs of an arm with the step chosen for a level, in the order of the seeds."""
@@ -43,7 +43,7 @@ class Fair:
     def edges(self) -> list[str]:
         """Give the arms whose chosen pace is the least or largest that was tried, so that another may be better."""
         ends = (PACES[0], PACES[-1])
-        chosen = product(self.means, self.arms, enumerate(LEVELS))
+        chosen = product(self.means, self.arms, enumerate(ERROR_LEVELS))
         return [
             f"{arm}, {means}, {100 * share:g} %"
             for means, arm, (level, share) in chosen
@@ -55,14 +55,16 @@ def fair_claims(fair: Fair) -> list[Claim]:
     """Say for every kind of data how many iterations were saved, and how the second moments compare."""
     claims: list[Claim] = []
     for means in fair.means:
-        if not (fair.at(BEST, means, 1) and fair.at("uniform", means, 1)):
+        if not (fair.at(BEST_ARM, means, 1) and fair.at("uniform", means, 1)):
             continue
-        seeds = len(fair.at(BEST, means, 1))
-        levels = [i for i in range(len(LEVELS)) if fair.at(BEST, means, i) and fair.at("uniform", means, i)]
-        ratios = {level: fair.speed_up(BEST, means, level) for level in levels}
-        misses = {level: (fair.missed("uniform", means, level), fair.missed(BEST, means, level)) for level in levels}
+        seeds = len(fair.at(BEST_ARM, means, 1))
+        levels = [i for i in range(len(ERROR_LEVELS)) if fair.at(BEST_ARM, means, i) and fair.at("uniform", means, i)]
+        ratios = {level: fair.speed_up(BEST_ARM, means, level) for level in levels}
+        misses = {
+            level: (fair.missed("uniform", means, level), fair.missed(BEST_ARM, means, level)) for level in levels
+        }
         texts = "; ".join(level_text(i, ratios[i], misses[i], seeds) for i in levels)
-        rest = [arm for arm in fair.arms if arm not in ("uniform", BEST)]
+        rest = [arm for arm in fair.arms if arm not in ("uniform", BEST_ARM)]
         others = ", ".join(f"{arm} {fair.speed_up(arm, means, 1)}" for arm in rest)
         claims.append(
             Claim(
@@ -70,7 +72,7 @@ def fair_claims(fair: Fair) -> list[Claim]:
                 f"1 % of the initial error ({means}).",
                 f"Times fewer than uniform sets: {texts}. Others to 1 %: {others}.",
                 fair_verdict(ratios, misses),
-                f"{seeds} seeds, median, {BEST}, steps chosen on other seeds",
+                f"{seeds} seeds, median, {BEST_ARM}, steps chosen on other seeds",
                 beyond=True,
             )
         )
@@ -81,7 +83,7 @@ def fair_claims(fair: Fair) -> list[Claim]:
 def level_text(level: int, ratio: Interval, misses: tuple[int, int], seeds: int) -> str:
     """Say how a level was reached, and by how many it was not."""
     missed = f" (missed by {misses[0]} uniform and {misses[1]} VRM runs of {seeds})" if any(misses) else ""
-    return f"{ratio} to {100 * LEVELS[level]:g} %{missed}"
+    return f"{ratio} to {100 * ERROR_LEVELS[level]:g} %{missed}"
 
 
 def fair_verdict(ratios: dict[int, Interval], misses: dict[int, tuple[int, int]]) -> Verdict:
@@ -100,7 +102,7 @@ def fair_verdict(ratios: dict[int, Interval], misses: dict[int, tuple[int, int]]
 
 def moments_claim(fair: Fair, means: str) -> Claim:
     """Compare second moments and squared errors of point weights and set weights on the same draws."""
-    runs = [r for r in fair.at(BEST, means, 1) if r.result["moments"]]
+    runs = [r for r in fair.at(BEST_ARM, means, 1) if r.result["moments"]]
     moments = [r.result["moments"] for r in runs]
     by_set = geometric_mean([m["by_set"] / m["uniform"] for m in moments])
     by_point = geometric_mean([m["used"] / m["uniform"] for m in moments])

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lab.commands import install
+from lab.commands import format_install
 from lab.experiments.kdpp.fair import Fair, fair_claims
 from lab.experiments.kdpp.printed import printed_arm, printed_claims
-from lab.experiments.kdpp.protocol import BEST, PRINTED, best_paces
-from lab.experiments.kdpp.regression import LEVELS, MEANS, RIDGES
+from lab.experiments.kdpp.protocol import BEST_ARM, PRINTED_ARMS, best_paces
+from lab.experiments.kdpp.regression import ERROR_LEVELS, MEANS, RIDGES
 from lab.reproduce.findings import Claim, Evolution, Findings, Picture
 from lab.reproduce.records import Record
 from lab.statistics import times_sooner
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def evolution(records: list[Record]) -> Evolution:
+def make_evolution(records: list[Record]) -> Evolution:
     """Give the mean mixture over time."""
     average = np.mean([r.result["mixtures"] for r in records], axis=0)
     names = [*(f"ridge {ridge:g}" for ridge in RIDGES), "uniform"]
@@ -35,18 +35,18 @@ def evolution(records: list[Record]) -> Evolution:
 
 def printed_figure(records: list[Record]) -> "Figure":
     """Draw the errors with the printed step."""
-    from lab.plots import lines, panels
+    from lab.plots import make_panels, plot_band
 
     kinds = [means for means in MEANS if any(r.config["means"] == means for r in records)]
-    figure, axes = panels(len(kinds), width=4.2)
+    figure, axes = make_panels(len(kinds), width=4.2)
     for panel, means in zip(axes, kinds, strict=True):
-        for index, (arm, longer) in enumerate(PRINTED):
+        for index, (arm, longer) in enumerate(PRINTED_ARMS):
             mine = printed_arm([r for r in records if r.config["means"] == means], arm, longer)
             mine = [r for r in mine if None not in r.result["excess"]]  # what diverged has no mean
             rows = [np.log10(r.result["excess"]).tolist() for r in mine]
             name = arm if longer == 1 else f"{arm}, {longer:g} times the step"
             if rows:
-                lines(panel, mine[0].result["iterations"], rows, name, index)
+                plot_band(panel, mine[0].result["iterations"], rows, name, index)
         panel.set(title=means, xlabel="iterations", ylabel="log10 of relative excess error")
         panel.locator_params(axis="x", nbins=4)
     if axes[0].get_legend_handles_labels()[0]:
@@ -56,11 +56,11 @@ def printed_figure(records: list[Record]) -> "Figure":
 
 def fair_figure(fair: Fair) -> "Figure":
     """Draw how many iterations every arm saves, level by level."""
-    from lab.plots import panels
+    from lab.plots import make_panels
 
-    figure, axes = panels(len(fair.means), width=4.0, height=3.6)
+    figure, axes = make_panels(len(fair.means), width=4.0, height=3.6)
     for panel, means in zip(axes, fair.means, strict=True):
-        _dots(panel, fair, means)
+        _plot_ratios(panel, fair, means)
         panel.set(title=means, xlabel="times fewer iterations than uniform sets", xscale="log")
         panel.axvline(1.0, color="black", linewidth=0.8)
         panel.tick_params(labelleft=panel is axes[0])
@@ -68,11 +68,11 @@ def fair_figure(fair: Fair) -> "Figure":
     return figure
 
 
-def _dots(panel: "Axes", fair: Fair, means: str) -> None:
+def _plot_ratios(panel: "Axes", fair: Fair, means: str) -> None:
     from lab.plots import COLORS
 
     arms = [arm for arm in fair.arms if arm != "uniform"]
-    for level, share in enumerate(LEVELS):
+    for level, share in enumerate(ERROR_LEVELS):
         for row, arm in enumerate(arms):
             if len(fair.at(arm, means, level)) < 2 or not fair.at("uniform", means, level):
                 continue
@@ -90,7 +90,7 @@ def findings(records: Sequence[Record]) -> Findings:
     for record in records:
         parts[record.config["part"]].append(record)
     fair = Fair(parts["fair"], best_paces(parts["tune"]))
-    learned = [r for r in fair.at(BEST, "small means", 1) if r.result["mixtures"]]
+    learned = [r for r in fair.at(BEST_ARM, "small means", 1) if r.result["mixtures"]]
     pictures = []
     if parts["printed"]:
         pictures.append(
@@ -120,7 +120,7 @@ def findings(records: Sequence[Record]) -> Findings:
         title="Section 6.2: sets from k-DPPs",
         claims=[*printed_claims(parts["printed"]), *fair_claims(fair), *_timed_claims(parts["timed"])],
         pictures=pictures,
-        evolutions=[evolution(learned)] if learned else [],
+        evolutions=[make_evolution(learned)] if learned else [],
         notes=[
             "Kinds of data: small means N(0, 1), normal means 5 N(0, 1), uniform means U(0, 10), per dimension. "
             "'Point weights' are Horvitz-Thompson weights. 'Importance by point' draws single points by their squared "
@@ -130,28 +130,28 @@ def findings(records: Sequence[Record]) -> Findings:
     )
 
 
-OVERHEAD = "The computational overhead of exact k-DPP sampling outweighs its benefits"
+OVERHEAD_CLAIM = "The computational overhead of exact k-DPP sampling outweighs its benefits"
 
 
 def _timed_claims(records: list[Record]) -> list[Claim]:
     if not records:
-        absent = f"Not measured here: it takes full mode and PyTorch ({install('torch')})."
-        return [Claim(f"{OVERHEAD}.", absent, "too few runs", "0 runs")]
+        absent = f"Not measured here: it takes full mode and PyTorch ({format_install('torch')})."
+        return [Claim(f"{OVERHEAD_CLAIM}.", absent, "too few runs", "0 runs")]
     claims = []
     for means in MEANS:
-        runs = {arm: _by_seed(records, means, arm) for arm in ("uniform", BEST)}
-        seeds = sorted(set(runs[BEST]) & set(runs["uniform"]))
+        runs = {arm: _by_seed(records, means, arm) for arm in ("uniform", BEST_ARM)}
+        seeds = sorted(set(runs[BEST_ARM]) & set(runs["uniform"]))
         if not seeds:
             continue
         times = {arm: [r[s].result["seconds"][1] for s in seeds] for arm, r in runs.items()}
         each = {arm: 1e6 * float(np.median([r[s].result["each"] for s in seeds])) for arm, r in runs.items()}
-        faster = times_sooner(times[BEST], times["uniform"], [runs["uniform"][s].result["all"] for s in seeds])
-        missed = [sum(t is None for t in times[arm]) for arm in ("uniform", BEST)]
+        faster = times_sooner(times[BEST_ARM], times["uniform"], [runs["uniform"][s].result["all"] for s in seeds])
+        missed = [sum(t is None for t in times[arm]) for arm in ("uniform", BEST_ARM)]
         claims.append(
             Claim(
-                f"{OVERHEAD} ({means}).",
+                f"{OVERHEAD_CLAIM} ({means}).",
                 f"With a PyTorch step, 1 % is reached {faster} times sooner in time than with uniform sets, set-up "
-                f"included; an iteration takes {each[BEST]:.0f} us against {each['uniform']:.0f}.",
+                f"included; an iteration takes {each[BEST_ARM]:.0f} us against {each['uniform']:.0f}.",
                 "does not hold" if faster.low > 1 else "holds" if faster.high < 1 else "too few runs",
                 f"{len(seeds)} seeds, median, one thread, other runs beside it; {missed[0]} uniform and {missed[1]} "
                 f"VRM runs missed 1 %",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lab.experiments.kdpp.protocol import ITERATIONS, PRINTED, PRINTED_STEP
+from lab.experiments.kdpp.protocol import ITERATIONS, PRINTED_ARMS, PRINTED_STEP
 from lab.experiments.kdpp.regression import MEANS
 from lab.reproduce.findings import Claim, Verdict
 from lab.reproduce.records import Record
@@ -15,24 +15,24 @@ def printed_claims(records: list[Record]) -> list[Claim]:
     claims = []
     for means in MEANS:
         mine = [r for r in records if r.config["means"] == means]
-        base = printed_arm(mine, *PRINTED[0])
+        base = printed_arm(mine, *PRINTED_ARMS[0])
         if not base:
             continue
-        soft, plain, longer = (until_final(base, printed_arm(mine, *pair)) for pair in PRINTED[1:])
+        soft, plain, longer = (until_final(base, printed_arm(mine, *pair)) for pair in PRINTED_ARMS[1:])
         claims.append(
             Claim(
                 f"VRM with k-DPPs provides a 1.4-fold speed-up over uniform sampling in iterations ({means}).",
                 f"The final error of uniform sets is reached {soft} times sooner with soft truncation, {plain} with "
                 f"unbiased weights, {longer} with uniform sets and three times the step. "
-                f"{effect(soft, plain, longer)}",
-                verdict(soft, plain),
+                f"{describe_effect(soft, plain, longer)}",
+                judge_speedup(soft, plain),
                 f"{len(base)} seeds, median, step 1e-4/sqrt(t), 100 epochs, ridges 1, 10, 100",
             )
         )
     return claims
 
 
-def effect(soft: Interval, plain: Interval, longer: Interval) -> str:
+def describe_effect(soft: Interval, plain: Interval, longer: Interval) -> str:
     """Say which effect the printed protocol measures."""
     if not soft.low > max(plain.high, 1.0):
         return "Soft truncation makes no clear difference."
@@ -42,7 +42,7 @@ def effect(soft: Interval, plain: Interval, longer: Interval) -> str:
     )
 
 
-def verdict(soft: Interval, plain: Interval) -> Verdict:
+def judge_speedup(soft: Interval, plain: Interval) -> Verdict:
     """Whether there is a speed-up of 1.4; in part if it is smaller, or there with biased weights only."""
     if soft.high < 1.0:
         return "does not hold"
@@ -60,11 +60,11 @@ def printed_arm(records: list[Record], arm: str, longer: float) -> list[Record]:
 def until_final(base: list[Record], other: list[Record]) -> Interval:
     """Give how many times sooner the others reach the final error of uniform sets: median over the seeds."""
     finals = {r.config["seed"]: r.result["excess"][-1] for r in base}
-    times = [when(r, finals[r.config["seed"]]) for r in other if finals.get(r.config["seed"]) is not None]
+    times = [find_arrival(r, finals[r.config["seed"]]) for r in other if finals.get(r.config["seed"]) is not None]
     return times_sooner(times, [float(ITERATIONS)] * len(times), ITERATIONS)
 
 
-def when(record: Record, level: float) -> float | None:
+def find_arrival(record: Record, level: float) -> float | None:
     """Give the iteration at which the error of a run falls to a level for good, or None if it never will.
 
     Between two looks the error is taken for a power of the iterations; beyond the last one, for the power of the last

@@ -8,17 +8,26 @@ from itertools import product
 import numpy as np
 
 from lab.arrays import FloatArray, IntArray
-from lab.experiments.kdpp.regression import ARMS, LEVELS, MEANS, SIZE, Regression, descend, make_regression, sustained
+from lab.experiments.kdpp.regression import (
+    ARMS,
+    ERROR_LEVELS,
+    MEANS,
+    SET_SIZE,
+    Regression,
+    find_sustained,
+    make_regression,
+    run_descent,
+)
 from lab.reproduce.experiment import Mode
 from lab.reproduce.records import Config, Record, Result
 from varmix.learners import Fixed
 
 ITERATIONS = 20_000  # 100 epochs of 200 batches
 PRINTED_STEP = 1e-4
-PRINTED = (("uniform", 1.0), ("VRM, soft truncation", 1.0), ("VRM, set weights", 1.0), ("uniform", 3.0))
-BEST = "VRM, point weights"
-FAIR = tuple(arm for arm in ARMS if arm != "VRM, soft truncation")
-QUICK = ("uniform", "uniform again", "reshuffling", "importance by point", "VRM, set weights", BEST)
+PRINTED_ARMS = (("uniform", 1.0), ("VRM, soft truncation", 1.0), ("VRM, set weights", 1.0), ("uniform", 3.0))
+BEST_ARM = "VRM, point weights"
+FAIR_ARMS = tuple(arm for arm in ARMS if arm != "VRM, soft truncation")
+QUICK_ARMS = ("uniform", "uniform again", "reshuffling", "importance by point", "VRM, set weights", BEST_ARM)
 PACES = tuple(2.0**power for power in range(-3, 5))  # steps times the mean squared length of the features
 TUNING_SEEDS, SEEDS, TIMED_SEEDS = range(900, 910), range(200, 248), range(200, 224)
 
@@ -30,11 +39,11 @@ def plan(mode: Mode) -> list[Config]:
         {"part": "printed", "means": means, "arm": arm, "step": PRINTED_STEP * longer, "seed": seed, **base}
         for means in (["small means"] if mode == "quick" else MEANS)
         for seed in range(3 if mode == "quick" else 10)
-        for arm, longer in PRINTED
+        for arm, longer in PRINTED_ARMS
     ]
     tuned: list[Config] = [
         {"part": "tune", "means": means, "arm": arm, "paces": list(PACES), "seed": seed, **base}
-        for means, arm, seed in product(MEANS, FAIR, TUNING_SEEDS)
+        for means, arm, seed in product(MEANS, FAIR_ARMS, TUNING_SEEDS)
         if arm != "uniform again"
     ]
     return printed if mode == "quick" else printed + tuned
@@ -48,7 +57,7 @@ def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
         {"part": "fair", "means": means, "arm": arm, "pace": pace, "seed": seed, "iterations": ITERATIONS}
         for means in (["small means"] if quick else MEANS)
         for seed in (SEEDS[:6] if quick else SEEDS)
-        for arm in (QUICK if quick else FAIR)
+        for arm in (QUICK_ARMS if quick else FAIR_ARMS)
         for pace in sorted(set(chosen[means, arm][1:2] if quick else chosen[means, arm]))
     ]
     if quick or find_spec("torch") is None:
@@ -62,13 +71,13 @@ def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
             "seed": seed,
             "iterations": ITERATIONS,
         }
-        for means, seed, arm in product(MEANS, TIMED_SEEDS, ("uniform", BEST))
+        for means, seed, arm in product(MEANS, TIMED_SEEDS, ("uniform", BEST_ARM))
     ]
     return fair + timed
 
 
 # What the full tuning chose, to 10 %, 1 % and 0.3 % of the initial excess error; quick mode goes by it.
-CHOSEN: dict[tuple[str, str], tuple[float, ...]] = {
+CHOSEN_PACES: dict[tuple[str, str], tuple[float, ...]] = {
     ("small means", "uniform"): (1.0, 1.0, 2.0),
     ("small means", "uniform again"): (1.0, 1.0, 2.0),
     ("small means", "reshuffling"): (1.0, 2.0, 2.0),
@@ -101,7 +110,7 @@ def best_paces(records: Iterable[Record]) -> dict[tuple[str, str], tuple[float, 
     rows: dict[tuple[str, str], list[list[list[int | None]]]] = {}
     for record in records:
         rows.setdefault((record.config["means"], record.config["arm"]), []).append(record.result["reached"])
-    best = dict(CHOSEN)
+    best = dict(CHOSEN_PACES)
     for key, runs in rows.items():
         times = np.array([[[np.nan if t is None else max(t, 1) for t in levels] for levels in run] for run in runs])
         missed = np.isnan(times).sum(axis=0)
@@ -116,22 +125,22 @@ def best_paces(records: Iterable[Record]) -> dict[tuple[str, str], tuple[float, 
 def run(config: Config) -> Result:
     """Make one descent, or one for every step that is tried."""
     data = make_regression(config["means"], config["seed"])
-    looks = _looks(config["iterations"])
+    looks = _choose_looks(config["iterations"])
 
     def reached(pace: float) -> list[int | None]:
         sampler = ARMS[config["arm"]](data, config["seed"])
-        done = descend(data, sampler, pace / data.scale, config["iterations"], looks)
-        return [sustained(done.excess, level) for level in LEVELS]
+        done = run_descent(data, sampler, pace / data.scale, config["iterations"], looks)
+        return [find_sustained(done.excess, level) for level in ERROR_LEVELS]
 
     if config["part"] == "tune":
         return {"reached": [reached(pace) for pace in config["paces"]]}
     if config["part"] == "timed":
-        return _timed(config)
+        return _measure_times(config)
     sampler = ARMS[config["arm"]](data, config["seed"])
     step = config["step"] if config["part"] == "printed" else config["pace"] / data.scale
-    done = descend(data, sampler, step, config["iterations"], looks)
+    done = run_descent(data, sampler, step, config["iterations"], looks)
     return {
-        "reached": [sustained(done.excess, level) for level in LEVELS],
+        "reached": [find_sustained(done.excess, level) for level in ERROR_LEVELS],
         "iterations": looks.tolist(),
         "excess": [float(value) if np.isfinite(value) else None for value in done.excess[looks]],
         "moments": done.moments._asdict() if done.moments and np.isfinite(done.moments).all() else None,
@@ -139,13 +148,13 @@ def run(config: Config) -> Result:
     }
 
 
-def _timed(config: Config) -> Result:
+def _measure_times(config: Config) -> Result:
 
     data = make_regression(config["means"], config["seed"])
     step = config["pace"] / data.scale
     timed_descent(data, config["arm"], 0, step, 20)  # compile and load before the clock runs
     seconds, excess = timed_descent(data, config["arm"], config["seed"], step, config["iterations"])
-    times = [sustained(excess, level) for level in LEVELS]
+    times = [find_sustained(excess, level) for level in ERROR_LEVELS]
     return {
         "seconds": [None if t is None else float(seconds[t]) for t in times],
         "each": float((seconds[-1] - seconds[1]) / (len(seconds) - 2)),
@@ -153,7 +162,7 @@ def _timed(config: Config) -> Result:
     }
 
 
-def _looks(iterations: int) -> IntArray:
+def _choose_looks(iterations: int) -> IntArray:
     return np.unique(np.geomspace(1, iterations, 120).round().astype(np.int64))
 
 
@@ -191,10 +200,10 @@ def timed_descent(data: Regression, arm: str, seed: int, step: float, iterations
         optimiser.param_groups[0]["lr"] = step / t**0.5
         optimiser.step()
         if learns:
-            sampler.update(draw, [2.0 / SIZE * float(torch.linalg.vector_norm(residual.detach() @ rows))])
+            sampler.update(draw, [2.0 / SET_SIZE * float(torch.linalg.vector_norm(residual.detach() @ rows))])
         seconds[t] = time.perf_counter() - start
         thetas[t] = theta.detach().numpy()
-        if not np.abs(thetas[t]).max() < 1e9:  # diverged: infinity from here on, as in `descend`
+        if not np.abs(thetas[t]).max() < 1e9:  # diverged: infinity from here on, as in `run_descent`
             thetas[t:], seconds[t:] = np.inf, seconds[t]
             break
     off = thetas - data.best

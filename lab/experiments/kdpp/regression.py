@@ -18,9 +18,9 @@ from varmix.components import KDpp, Subsets, with_uniform
 from varmix.learners import Fixed
 from varmix.reweight import SoftTruncation, exact, horvitz_thompson
 
-SIZE = 5
+SET_SIZE = 5
 RIDGES = (1.0, 10.0, 100.0)
-LEVELS = (0.1, 0.01, 0.003)  # of the initial excess error
+ERROR_LEVELS = (0.1, 0.01, 0.003)  # of the initial excess error
 MEANS: dict[str, Callable[[np.random.Generator, int], FloatArray]] = {
     "small means": lambda rng, d: rng.normal(size=d),
     "normal means": lambda rng, d: 5.0 * rng.normal(size=d),
@@ -62,25 +62,25 @@ def make_regression(means: str, seed: int, n: int = 1000, d: int = 10) -> Regres
     return Regression(X, y, X.T @ X / n, best)
 
 
-def _kdpp(data: Regression) -> KDpp:
-    return KDpp(data.X, SIZE, RIDGES)
+def _make_kdpp(data: Regression) -> KDpp:
+    return KDpp(data.X, SET_SIZE, RIDGES)
 
 
-def _fixed(data: Regression, seed: int, by_point: bool) -> Sampler:
+def _build_fixed(data: Regression, seed: int, by_point: bool) -> Sampler:
     reweight = horvitz_thompson if by_point else exact
-    return Sampler(with_uniform(_kdpp(data)), learner=Fixed(), rng=seed, reweight=reweight)
+    return Sampler(with_uniform(_make_kdpp(data)), learner=Fixed(), rng=seed, reweight=reweight)
 
 
 ARMS: dict[str, Callable[[Regression, int], Sampler]] = {
-    "uniform": lambda data, seed: uniform(Subsets(len(data.X), SIZE), rng=seed),
-    "uniform again": lambda data, seed: uniform(Subsets(len(data.X), SIZE), rng=seed + 1_000_000),
+    "uniform": lambda data, seed: uniform(Subsets(len(data.X), SET_SIZE), rng=seed),
+    "uniform again": lambda data, seed: uniform(Subsets(len(data.X), SET_SIZE), rng=seed + 1_000_000),
     "reshuffling": lambda data, seed: uniform(len(data.X), replacement=False, rng=seed),
     "importance by point": lambda data, seed: importance((data.X**2).sum(axis=1), smoothing=0.5, rng=seed),
-    "fixed mixture, set weights": lambda data, seed: _fixed(data, seed, by_point=False),
-    "fixed mixture, point weights": lambda data, seed: _fixed(data, seed, by_point=True),
-    "VRM, set weights": lambda data, seed: vrm(_kdpp(data), rng=seed),
-    "VRM, point weights": lambda data, seed: vrm(_kdpp(data), rng=seed, reweight=horvitz_thompson),
-    "VRM, soft truncation": lambda data, seed: vrm(_kdpp(data), rng=seed, reweight=SoftTruncation(0.2)),
+    "fixed mixture, set weights": lambda data, seed: _build_fixed(data, seed, by_point=False),
+    "fixed mixture, point weights": lambda data, seed: _build_fixed(data, seed, by_point=True),
+    "VRM, set weights": lambda data, seed: vrm(_make_kdpp(data), rng=seed),
+    "VRM, point weights": lambda data, seed: vrm(_make_kdpp(data), rng=seed, reweight=horvitz_thompson),
+    "VRM, soft truncation": lambda data, seed: vrm(_make_kdpp(data), rng=seed, reweight=SoftTruncation(0.2)),
 }
 
 
@@ -136,7 +136,7 @@ class Descent:
     mixtures: FloatArray
 
 
-def descend(data: Regression, sampler: Sampler, step: float, iterations: int, looks: IntArray) -> Descent:
+def run_descent(data: Regression, sampler: Sampler, step: float, iterations: int, looks: IntArray) -> Descent:
     """Run gradient descent with step `step / sqrt(t)`; the feedback is the norm of the set's mean gradient.
 
     Infinity stands in the trace from where a run has diverged.
@@ -148,7 +148,7 @@ def descend(data: Regression, sampler: Sampler, step: float, iterations: int, lo
     excess[0] = start = data.excess(theta)
     sums, mixtures, looked = np.zeros(5), np.tile(sampler.mixture, (len(looks), 1)), 0
     for t in range(1, iterations + 1):
-        draw = sampler.draw(1 if sets else SIZE)
+        draw = sampler.draw(1 if sets else SET_SIZE)
         batch_gradients(data.X, data.y, draw.indices.ravel(), draw.weights.ravel(), theta, both)
         plain, used = both
         if sets:
@@ -168,12 +168,12 @@ def descend(data: Regression, sampler: Sampler, step: float, iterations: int, lo
     return Descent(excess / start, Moments(*sums.tolist()) if sets else None, mixtures)
 
 
-def sustained(excess: FloatArray, level: float) -> int | None:
+def find_sustained(excess: FloatArray, level: float) -> int | None:
     """Give the iteration from which on the excess never rises above `level` again, or None.
 
     Examples
     --------
-    >>> sustained(np.array([1.0, 0.5, 0.005, 0.02, 0.01]), 0.01)
+    >>> find_sustained(np.array([1.0, 0.5, 0.005, 0.02, 0.01]), 0.01)
     4
     """
     above = np.flatnonzero(~(excess <= level))

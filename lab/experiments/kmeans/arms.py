@@ -13,8 +13,8 @@ from varmix.estimators.clustering import Seeding, SwitchAfter, by_seeding, cells
 from varmix.learners import ONS, Fixed
 from varmix.literature import vrb
 
-PAPERS = 10  # components of the paper's mixture
-SNAPSHOTS = (1, 10, None)  # centres of the seeding after which distances are kept; None is all
+PAPER_COMPONENTS = 10  # components of the paper's mixture
+SNAPSHOT_COUNTS = (1, 10, None)  # centres of the seeding after which distances are kept; None is all
 UNIFORM, AGAIN, RESHUFFLING = "uniform", "uniform again", "reshuffling"
 PUBLISHED, DEFAULTS, EVEN = "VRM, as published", "VRM, our defaults", "fixed 1/k mixture"
 VRB, VRB_SEEDED = "VRB", "VRB, seeded"
@@ -50,30 +50,30 @@ class Start:
         return float(np.mean(np.asarray(self.seeding.distances, dtype=np.float64) ** 2))
 
 
-def start(X: FloatArray, clusters: int, rng: np.random.Generator, published: Published) -> Start:
+def make_start(X: FloatArray, clusters: int, rng: np.random.Generator, published: Published) -> Start:
     """Seed by k-means++, and keep the distances that it has seen after some of the centres."""
     plus_plus(X[: 2 * clusters], clusters, 0)  # compiles
     begun = time.thread_time()
     seeding = plus_plus(X, clusters, rng)
     seconds = time.thread_time() - begun
-    kept = [seeding if count is None else seeded(X, seeding.centers[:count]) for count in SNAPSHOTS]
+    kept = [seeding if count is None else seeded(X, seeding.centers[:count]) for count in SNAPSHOT_COUNTS]
     return Start(X, seeding, tuple(np.asarray(at.distances, dtype=np.float64) for at in kept), published, seconds)
 
 
-def papers(at: Start, seed: int) -> Distances:
+def make_paper_components(at: Start, seed: int) -> Distances:
     """The components of section 6.4: distances to ten randomly chosen centres.
 
     The paper does not say where they are chosen from.  They are points here: of the seeding's centres too many lie far
     out, where all distances are alike, and the mixture gains less.
     """
-    chosen = np.random.default_rng([seed, PAPERS]).choice(len(at.X), PAPERS, replace=False)
+    chosen = np.random.default_rng([seed, PAPER_COMPONENTS]).choice(len(at.X), PAPER_COMPONENTS, replace=False)
     return Distances(at.X, at.X[np.sort(chosen)], smoothing=0.1)
 
 
-def _published(at: Start, seed: int) -> Sampler:
+def _build_published(at: Start, seed: int) -> Sampler:
     """Points of a batch are drawn independently; the learner is Algorithm 2."""
     learner = at.published.learner(at.scale)
-    return vrm(papers(at, seed), learner=learner, allocate=allocate.independent, rng=seed)
+    return vrm(make_paper_components(at, seed), learner=learner, allocate=allocate.independent, rng=seed)
 
 
 def _vrb_seeded(at: Start, seed: int) -> Sampler:
@@ -82,7 +82,7 @@ def _vrb_seeded(at: Start, seed: int) -> Sampler:
     return vrb(len(at.X), gamma=squares + 1e-6 * squares.mean(), rng=seed)
 
 
-def _snapshots(at: Start, seed: int) -> Sampler:
+def _build_snapshots(at: Start, seed: int) -> Sampler:
     return vrm(Dense(ratios=np.column_stack([d / d.mean() for d in at.snapshots])), rng=seed)
 
 
@@ -90,14 +90,14 @@ ARMS: dict[str, Callable[[Start, int], Sampler | SwitchAfter]] = {
     UNIFORM: lambda at, seed: uniform(len(at.X), rng=seed),
     AGAIN: lambda at, seed: uniform(len(at.X), rng=seed + 1_000_000),
     RESHUFFLING: lambda at, seed: uniform(len(at.X), replacement=False, rng=seed),
-    PUBLISHED: _published,
-    DEFAULTS: lambda at, seed: vrm(papers(at, seed), rng=seed),
-    EVEN: lambda at, seed: vrm(papers(at, seed), learner=Fixed(), rng=seed),
+    PUBLISHED: _build_published,
+    DEFAULTS: lambda at, seed: vrm(make_paper_components(at, seed), rng=seed),
+    EVEN: lambda at, seed: vrm(make_paper_components(at, seed), learner=Fixed(), rng=seed),
     VRB: lambda at, seed: vrb(len(at.X), rng=seed),
     VRB_SEEDED: _vrb_seeded,
-    SEEDING: _snapshots,
+    SEEDING: _build_snapshots,
     CELLS: lambda at, seed: cells(at.seeding, rng=seed),
     DEFAULT: lambda at, seed: by_seeding(at.seeding, rng=seed),
 }
-EACH_BATCH = (PUBLISHED,)  # feedback after every batch, to the letter; the others may run some batches ahead
+EACH_BATCH_ARMS = (PUBLISHED,)  # feedback after every batch, to the letter; the others may run some batches ahead
 BASELINES = (UNIFORM, AGAIN)  # pooled: no arm is compared with one lucky set of runs

@@ -7,15 +7,40 @@ from dataclasses import dataclass
 import numpy as np
 
 from lab.arrays import FloatArray
-from lab.experiments.kmeans.arms import ARMS, EACH_BATCH, Start
+from lab.experiments.kmeans.arms import ARMS, EACH_BATCH_ARMS, Start
 from varmix import Sampler
 from varmix.estimators.clustering import Descent, SwitchAfter, seeded
 
-BATCH = 100
-ROWS = 4096  # of ratios that are looked at together
+BATCH_SIZE = 100
+ROWS_PER_CHUNK = 4096  # of ratios that are looked at together
 # Iterations after which a run is looked at; the first look is at the seeding.
-MARKS = (0, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100, 125, 150, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800, 1000)
-MOMENT_AT = 300
+MARKED_ITERATIONS = (
+    0,
+    10,
+    15,
+    20,
+    25,
+    30,
+    40,
+    50,
+    60,
+    75,
+    100,
+    125,
+    150,
+    200,
+    250,
+    300,
+    350,
+    400,
+    450,
+    500,
+    600,
+    700,
+    800,
+    1000,
+)
+MOMENT_ITERATION = 300
 
 
 @dataclass(frozen=True)
@@ -29,27 +54,27 @@ class Course:
     ideal: float
 
 
-def step(descent: Descent, sampler: Sampler | SwitchAfter, steps: int, *, each_batch: bool = False) -> None:
+def take_steps(descent: Descent, sampler: Sampler | SwitchAfter, steps: int, *, each_batch: bool = False) -> None:
     """Take steps; with feedback after every batch, or as it is fastest."""
     for _ in range(steps if each_batch else 1):
         descent.run(sampler, 1 if each_batch else steps)
 
 
-def descend(at: Start, arm: str, seed: int, marks: Sequence[int]) -> Course:
+def run_course(at: Start, arm: str, seed: int, marks: Sequence[int]) -> Course:
     """Make one run twice, on the same path, and take the lesser time of every stretch: other work only adds to it.
 
     Only the second is stopped for the second moment.
     """
-    centers, once, _, _ = _walk(at, arm, seed, marks, look=False)
-    _, twice, gain, (moment, ideal) = _walk(at, arm, seed, marks, look=True)
+    centers, once, _, _ = _walk_path(at, arm, seed, marks, look=False)
+    _, twice, gain, (moment, ideal) = _walk_path(at, arm, seed, marks, look=True)
     return Course(centers, np.cumsum(np.minimum(once, twice)), gain, moment, ideal)
 
 
-def _walk(
+def _walk_path(
     at: Start, arm: str, seed: int, marks: Sequence[int], look: bool
 ) -> tuple[list[FloatArray], FloatArray, float, tuple[float, float]]:
     """Give centres at the marks, seconds of every stretch (the set-up is the first), the gain, and the moments."""
-    descent = Descent(at.X, at.seeding.centers, batch=BATCH)
+    descent = Descent(at.X, at.seeding.centers, batch=BATCH_SIZE)
     moments = 1.0, 1.0
     centers, stretches = [np.array(descent.centers)], np.empty(len(marks))
     begun = time.thread_time()  # of this thread, because other work on the machine would only add to it
@@ -57,10 +82,10 @@ def _walk(
     stretches[0] = time.thread_time() - begun
     for mark in range(1, len(marks)):
         begun = time.thread_time()
-        step(descent, sampler, marks[mark] - marks[mark - 1], each_batch=arm in EACH_BATCH)
+        take_steps(descent, sampler, marks[mark] - marks[mark - 1], each_batch=arm in EACH_BATCH_ARMS)
         stretches[mark] = time.thread_time() - begun
         centers.append(np.array(descent.centers))
-        if look and marks[mark] == MOMENT_AT:
+        if look and marks[mark] == MOMENT_ITERATION:
             present = sampler.at(descent.steps) if isinstance(sampler, SwitchAfter) else sampler
             moments = second_moment(at.X, centers[-1], present)
     return centers, stretches, descent.meter.gain.value, moments
@@ -74,7 +99,7 @@ def second_moment(X: FloatArray, centers: FloatArray, sampler: Sampler) -> tuple
     """
     norms = np.asarray(seeded(X, centers).distances, dtype=np.float64)
     squares, mixture, total = norms**2, sampler.mixture, 0.0
-    for begin in range(0, len(X), ROWS):
-        atoms = np.arange(begin, min(begin + ROWS, len(X)))
+    for begin in range(0, len(X), ROWS_PER_CHUNK):
+        atoms = np.arange(begin, min(begin + ROWS_PER_CHUNK, len(X)))
         total += float(np.sum(squares[atoms] / (sampler.components.ratios(atoms) @ mixture)))
     return total / float(squares.sum()), float(norms.mean() ** 2 / squares.mean())

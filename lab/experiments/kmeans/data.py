@@ -7,9 +7,9 @@ import numpy as np
 
 from lab import datasets
 from lab.arrays import FloatArray
-from lab.datasets.components import whitened
+from lab.datasets.components import whiten_components
 
-TRAINED = 0.8  # the part of the points to train on
+TRAINING_SHARE = 0.8  # the part of the points to train on
 
 
 @dataclass(frozen=True)
@@ -22,31 +22,31 @@ class Points:
 
 KDD, CHEST, MNIST, GENERATED = "kdd_bio", "chest_accel", "mnist", "generated"
 # In the paper's order.  Its second set, CSN, is not public: chest_accel, of the same size, is another set in its place.
-REAL = {KDD: Points((145_751, 74), 48.18), CHEST: Points((80_000, 17)), MNIST: Points((70_000, 10), 3.09)}
+REAL_SETS = {KDD: Points((145_751, 74), 48.18), CHEST: Points((80_000, 17)), MNIST: Points((70_000, 10), 3.09)}
 # Where no data set is at hand: points that show that everything runs, and nothing else.
-SETS = {**REAL, GENERATED: Points((20_000, 8))}
+SETS = {**REAL_SETS, GENERATED: Points((20_000, 8))}
 
 
 def at_hand() -> list[str]:
     """Give the sets that need not be fetched; if there are none, the generated one."""
-    return [name for name in REAL if datasets.available(name)] or [GENERATED]
+    return [name for name in REAL_SETS if datasets.available(name)] or [GENERATED]
 
 
-def smallest() -> str:
+def find_smallest() -> str:
     """Give the set at hand that is read and clustered soonest; pixels have to become components first."""
     return min(at_hand(), key=lambda name: (name == MNIST, np.prod(SETS[name].shape)))
 
 
 @lru_cache(maxsize=1)
-def points(name: str) -> FloatArray:
+def load_points(name: str) -> FloatArray:
     """Give the points as they are clustered: features as they come, for mnist ten whitened principal components."""
     if name == GENERATED:
-        return _generated(*SETS[name].shape)
+        return _generate_points(*SETS[name].shape)
     X = datasets.load(name, fetch=False).X
-    return whitened(X, SETS[name].shape[1]) if name == MNIST else np.ascontiguousarray(X, dtype=np.float64)
+    return whiten_components(X, SETS[name].shape[1]) if name == MNIST else np.ascontiguousarray(X, dtype=np.float64)
 
 
-def _generated(n: int, d: int) -> FloatArray:
+def _generate_points(n: int, d: int) -> FloatArray:
     """Give blobs of very different sizes and widths."""
     rng = np.random.default_rng(0)
     blobs = 150
@@ -55,8 +55,8 @@ def _generated(n: int, d: int) -> FloatArray:
     return np.asarray(middles[blob] + widths[blob, None] * rng.normal(size=(n, d)))
 
 
-def split(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def split_points(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Give the points to train on and the others, in random order."""
     order = rng.permutation(len(X))
-    count = round(TRAINED * len(X))
+    count = round(TRAINING_SHARE * len(X))
     return X[order[:count]], X[order[count:]]

@@ -96,7 +96,7 @@ class Table:
         if mark not in self.marks or not goals or not errors:
             return []
         at = self.marks.index(mark)
-        return [arrival(s, e, float(g[at])) for s, e, g in zip(seconds, errors, goals, strict=True)]
+        return [find_arrival(s, e, float(g[at])) for s, e, g in zip(seconds, errors, goals, strict=True)]
 
     def total(self, name: str, arm: str, mark: int) -> Interval | None:
         """Give what `faster` gives, with the seeding in both times."""
@@ -119,12 +119,12 @@ class Table:
         return median([float(s[0]) for s in found]), median([float(s[-1] - s[0]) / steps for s in found])
 
 
-def arrival(seconds: FloatArray, errors: FloatArray, goal: float) -> float | None:
+def find_arrival(seconds: FloatArray, errors: FloatArray, goal: float) -> float | None:
     """Give the time from which on errors are at most `goal`, between the looks along a straight line; None for never.
 
     Examples
     --------
-    >>> arrival(np.array([1.0, 2.0, 3.0]), np.array([9.0, 5.0, 1.0]), 3.0)
+    >>> find_arrival(np.array([1.0, 2.0, 3.0]), np.array([9.0, 5.0, 1.0]), 3.0)
     2.5
     """
     above = np.flatnonzero(errors > goal)

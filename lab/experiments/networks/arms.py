@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from lab.arrays import FloatArray, IntArray
-from lab.experiments.networks.data import split
+from lab.experiments.networks.data import load_split
 from lab.experiments.networks.samples import Split
 from lab.experiments.networks.tasks import (
     AGAIN,
@@ -16,8 +16,8 @@ from lab.experiments.networks.tasks import (
     BALANCED,
     CROSS,
     LABELS,
-    LARGE,
     LARGER,
+    LARGER_BATCH_FACTOR,
     RESHUFFLING,
     STATIC,
     TASKS,
@@ -55,35 +55,37 @@ class Arm:
     shift: FloatArray | None = None
 
 
-def arm(name: str, task: str, seed: int) -> Arm:
+def build_arm(name: str, task: str, seed: int) -> Arm:
     """Give an arm of a task."""
-    return ARMS[name](split(TASKS[task].data), task, seed)
+    return ARMS[name](load_split(TASKS[task].data), task, seed)
 
 
-def _reshuffling(data: Split, task: str, seed: int, times: int = 1) -> Arm:
+def _build_reshuffling(data: Split, task: str, seed: int, times: int = 1) -> Arm:
     """Shuffle once a pass; where points have costs, these are factors in the loss, as usual."""
     sampler, costs = uniform(len(data.y), replacement=False, rng=seed), data.costs
     return Arm(sampler, (lambda draw: draw.weights) if costs is None else lambda draw: costs[draw.indices], times)
 
 
-def _labels(data: Split, task: str, seed: int, *, always: bool = False) -> Arm:
-    return _mixture(Groups(data.groups, replacement=False, target=data.costs), seed, always)
+def _build_labels(data: Split, task: str, seed: int, *, always: bool = False) -> Arm:
+    return _build_mixture(Groups(data.groups, replacement=False, target=data.costs), seed, always)
 
 
-def _cross(data: Split, task: str, seed: int, *, always: bool = False) -> Arm:
-    return _mixture(Groups(fine(task), replacement=False, target=data.costs, resplit="norms"), seed, always)
+def _build_cross(data: Split, task: str, seed: int, *, always: bool = False) -> Arm:
+    return _build_mixture(
+        Groups(make_fine_groups(task), replacement=False, target=data.costs, resplit="norms"), seed, always
+    )
 
 
-def _mixture(groups: Groups, seed: int, always: bool) -> Arm:
+def _build_mixture(groups: Groups, seed: int, always: bool) -> Arm:
     """Give what a loader makes of groups: a mixture that stands aside until it pays, or one that never does."""
     learner = BarrierNewton() if always else None
     return Arm(sampler_of_points(groups, learner=learner, rng=seed), lambda draw: draw.weights, adapts=True)
 
 
 @lru_cache(maxsize=2)
-def fine(task: str) -> IntArray:
+def make_fine_groups(task: str) -> IntArray:
     """Give the groups of `varmix.auto`: class or target, and length; words have no length and keep their own."""
-    data = split(TASKS[task].data)
+    data = load_split(TASKS[task].data)
     if TASKS[task].network == "words":
         return data.groups
     lengths = np.sqrt(np.einsum("ij,ij->i", data.X, data.X, dtype=np.float64))
@@ -91,33 +93,33 @@ def fine(task: str) -> IntArray:
     return auto_labels(lengths[:, None], data.y, task="classification" if data.classes else "regression")
 
 
-def _balanced(data: Split, task: str, seed: int) -> Arm:
+def _build_balanced(data: Split, task: str, seed: int) -> Arm:
     """Draw all classes equally often, unweighted, as `WeightedRandomSampler` is used; then put the shares right.
 
     Where the loss is balanced itself there is nothing to put right.
     """
     counts = np.bincount(data.y)
     shift = np.log(counts / len(data.y)) if data.costs is None else None
-    return Arm(importance(1.0 / counts[data.y], smoothing=0.0, rng=seed), _ones, shift=shift)
+    return Arm(importance(1.0 / counts[data.y], smoothing=0.0, rng=seed), _make_ones, shift=shift)
 
 
-def _static(data: Split, task: str, seed: int) -> Arm:
+def _build_static(data: Split, task: str, seed: int) -> Arm:
     """Draw all classes equally often, with importance weights: unbiased, and never adapted."""
     return Arm(importance(1.0 / np.bincount(data.y)[data.y], smoothing=0.0, rng=seed), lambda draw: draw.weights)
 
 
-def _ones(draw: Draw) -> FloatArray:
+def _make_ones(draw: Draw) -> FloatArray:
     return np.ones(len(draw))
 
 
 ARMS: dict[str, Callable[[Split, str, int], Arm]] = {
-    RESHUFFLING: _reshuffling,
-    AGAIN: _reshuffling,
-    LARGER: lambda data, task, seed: _reshuffling(data, task, seed, LARGE),
-    LABELS: _labels,
-    CROSS: _cross,
-    ALWAYS: partial(_labels, always=True),
-    ALWAYS_CROSS: partial(_cross, always=True),
-    BALANCED: _balanced,
-    STATIC: _static,
+    RESHUFFLING: _build_reshuffling,
+    AGAIN: _build_reshuffling,
+    LARGER: lambda data, task, seed: _build_reshuffling(data, task, seed, LARGER_BATCH_FACTOR),
+    LABELS: _build_labels,
+    CROSS: _build_cross,
+    ALWAYS: partial(_build_labels, always=True),
+    ALWAYS_CROSS: partial(_build_cross, always=True),
+    BALANCED: _build_balanced,
+    STATIC: _build_static,
 }

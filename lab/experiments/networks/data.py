@@ -8,22 +8,22 @@ import numpy as np
 from lab import datasets
 from lab.arrays import AnyArray, FloatArray, IntArray
 from lab.experiments.networks.samples import Sample, Split
-from lab.experiments.networks.words import words
+from lab.experiments.networks.words import load_words
 
-TRAINING = 60_000  # images of MNIST; the last 10,000 are held out
-KEPT = 0.05  # of the classes 0 to 4, where MNIST is imbalanced
-TAIL = 0.01  # the rarest class of the long tail beside the commonest
+TRAINING_IMAGES = 60_000  # images of MNIST; the last 10,000 are held out
+KEPT_SHARE = 0.05  # of the classes 0 to 4, where MNIST is imbalanced
+TAIL_SHARE = 0.01  # the rarest class of the long tail beside the commonest
 
 
-def images(count: int = TRAINING) -> Split:
+def load_images(count: int = TRAINING_IMAGES) -> Split:
     """MNIST, or its first images, standardised as a whole."""
     data = datasets.load("mnist", fetch=False)
     X = ((np.asarray(data.X, dtype=np.float32) / 255) - np.float32(0.1307)) / np.float32(0.3081)
     y = np.asarray(data.y).astype(np.int64)
-    return Split(X[:count], y[:count], y[:count], Sample(X[TRAINING:], y[TRAINING:]))
+    return Split(X[:count], y[:count], y[:count], Sample(X[TRAINING_IMAGES:], y[TRAINING_IMAGES:]))
 
 
-def _kept(whole: Split, shares: FloatArray) -> Split:
+def _keep_shares(whole: Split, shares: FloatArray) -> Split:
     """Keep a share of the points of every class."""
     rng = np.random.default_rng(1)
     members = [rng.permutation(np.flatnonzero(whole.y == label)) for label in range(len(shares))]
@@ -31,81 +31,81 @@ def _kept(whole: Split, shares: FloatArray) -> Split:
     return whole._replace(X=whole.X[rows], y=whole.y[rows], groups=whole.y[rows])
 
 
-def imbalanced(count: int = TRAINING) -> Split:
+def load_imbalanced(count: int = TRAINING_IMAGES) -> Split:
     """Few images of the classes 0 to 4; held-out images weigh as their classes do among those to learn from."""
-    kept = _kept(images(count), np.where(np.arange(10) < 5, KEPT, 1.0))
+    kept = _keep_shares(load_images(count), np.where(np.arange(10) < 5, KEPT_SHARE, 1.0))
     mine, theirs = (np.bincount(y, minlength=10) / len(y) for y in (kept.y, kept.held.y))
     return kept._replace(held=kept.held._replace(costs=(mine / theirs)[kept.held.y]))
 
 
 def long_tail() -> Split:
     """Every class 0.6 as common as the one before; in the loss all classes weigh the same, held out too."""
-    kept = _kept(images(), TAIL ** (np.arange(10) / 9))
-    return kept._replace(costs=_even(kept.y), held=kept.held._replace(costs=_even(kept.held.y)))
+    kept = _keep_shares(load_images(), TAIL_SHARE ** (np.arange(10) / 9))
+    return kept._replace(costs=_weigh_evenly(kept.y), held=kept.held._replace(costs=_weigh_evenly(kept.held.y)))
 
 
-def _even(y: IntArray) -> FloatArray:
+def _weigh_evenly(y: IntArray) -> FloatArray:
     counts = np.bincount(y)
     return np.asarray(len(y) / len(counts) / counts[y])
 
 
-HELD_OUT = 0.2  # of data that come in one piece
+HELD_OUT_SHARE = 0.2  # of data that come in one piece
 # Three laboratories: two careful ones, and one whose measurements of a tenth of the points are off by three deviations.
-NOISE, SHARES = (0.1, 0.3, 3.0), (0.45, 0.45, 0.1)
+SOURCE_NOISE, SOURCE_SHARES = (0.1, 0.3, 3.0), (0.45, 0.45, 0.1)
 
 
 @lru_cache(maxsize=1)
-def split(name: str) -> Split:
+def load_split(name: str) -> Split:
     """Give the data of a task."""
     return SPLITS[name]()
 
 
-def _rare(name: str) -> Split:
+def _load_rare(name: str) -> Split:
     """One class of a hundred points against the other."""
     data = datasets.load(name, fetch=False)
     y = np.asarray(data.y).astype(np.int64)
-    return _cut(_standard(data.X), y, y)
+    return _split_points(_standardise_columns(data.X), y, y)
 
 
-def _regression(name: str) -> Split:
+def _load_regression(name: str) -> Split:
     data = datasets.load(name, fetch=False)
-    y = _standard(np.asarray(data.y)[:, None])[:, 0]
-    return _cut(_standard(data.X), y, np.zeros(len(y), dtype=np.int64))
+    y = _standardise_columns(np.asarray(data.y)[:, None])[:, 0]
+    return _split_points(_standardise_columns(data.X), y, np.zeros(len(y), dtype=np.int64))
 
 
-def _kegg() -> Split:
+def _load_kegg() -> Split:
     """Targets with heavy tails; groups by how far they are from the median, in three bins of a half, a quarter, ..."""
-    whole = _regression("kegg_undirected")
+    whole = _load_regression("kegg_undirected")
     far = np.abs(whole.y - np.median(whole.y))
     return whole._replace(groups=np.searchsorted(np.quantile(far, [0.5, 0.75]), far).astype(np.int64))
 
 
-def _sources() -> Split:
+def _load_sources() -> Split:
     """House values as three laboratories report them; the held-out ones are without that noise."""
-    whole, rng = _regression("california_housing"), np.random.default_rng(7)
-    source = rng.choice(len(NOISE), p=SHARES, size=len(whole.y))
-    noisy = whole.y + rng.normal(size=len(whole.y)) * np.asarray(NOISE)[source]
+    whole, rng = _load_regression("california_housing"), np.random.default_rng(7)
+    source = rng.choice(len(SOURCE_NOISE), p=SOURCE_SHARES, size=len(whole.y))
+    noisy = whole.y + rng.normal(size=len(whole.y)) * np.asarray(SOURCE_NOISE)[source]
     return whole._replace(y=noisy.astype(np.float32), groups=source)
 
 
-def _words() -> Split:
+def _load_words() -> Split:
     """Words after six others; groups by how common the word to be told is, in steps of four.
 
     Every tenth stretch of the text is held out.
     """
-    X, y = words()
+    X, y = load_words()
     held = np.arange(len(y)) * 50 // len(y) % 10 == 9
     counts = np.bincount(y[~held], minlength=int(y.max()) + 1)[y[~held]]
     return Split(X[~held], y[~held], (np.log2(counts) // 2).astype(np.int64), Sample(X[held], y[held]))
 
 
-def _cut(X: FloatArray, y: AnyArray, groups: IntArray) -> Split:
+def _split_points(X: FloatArray, y: AnyArray, groups: IntArray) -> Split:
     order = np.random.default_rng(12345).permutation(len(y))
-    held, rest = np.split(order, [int(HELD_OUT * len(y))])
+    held, rest = np.split(order, [int(HELD_OUT_SHARE * len(y))])
     return Split(X[rest], y[rest], groups[rest], Sample(X[held], y[held]))
 
 
-def _standard(X: AnyArray) -> FloatArray:
+def _standardise_columns(X: AnyArray) -> FloatArray:
     X = np.asarray(X, dtype=np.float64)
     deviation = X.std(axis=0)
     scaled = (X - X.mean(axis=0))[:, deviation > 0] / deviation[deviation > 0]
@@ -113,14 +113,14 @@ def _standard(X: AnyArray) -> FloatArray:
 
 
 SPLITS: dict[str, Callable[[], Split]] = {
-    "mnist": images,
-    "mnist, imbalanced": imbalanced,
-    "mnist, first 8,000": lambda: images(8_000),
-    "mnist, imbalanced, of the first 16,000": lambda: imbalanced(16_000),
-    "covtype": lambda: _rare("covtype_2v4"),
-    "kdd_bio": lambda: _rare("kdd_bio"),
+    "mnist": load_images,
+    "mnist, imbalanced": load_imbalanced,
+    "mnist, first 8,000": lambda: load_images(8_000),
+    "mnist, imbalanced, of the first 16,000": lambda: load_imbalanced(16_000),
+    "covtype": lambda: _load_rare("covtype_2v4"),
+    "kdd_bio": lambda: _load_rare("kdd_bio"),
     "long tail": long_tail,
-    "sources": _sources,
-    "kegg": _kegg,
-    "words": _words,
+    "sources": _load_sources,
+    "kegg": _load_kegg,
+    "words": _load_words,
 }

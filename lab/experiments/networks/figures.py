@@ -15,7 +15,7 @@ from lab.experiments.networks.tasks import (
     LABELS,
     LARGER,
     MIXTURES,
-    MNIST,
+    MNIST_TASKS,
     RARE,
     STATIC,
 )
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SHOWN = {"reshuffling": BASELINES, LABELS: (LABELS,), CROSS: (CROSS,), ALWAYS_CROSS: (ALWAYS_CROSS,)}
-RARE_SHOWN = {**SHOWN, BALANCED: (BALANCED,), STATIC: (STATIC,)}
+SHOWN_ARMS = {"reshuffling": BASELINES, LABELS: (LABELS,), CROSS: (CROSS,), ALWAYS_CROSS: (ALWAYS_CROSS,)}
+RARE_SHOWN_ARMS = {**SHOWN_ARMS, BALANCED: (BALANCED,), STATIC: (STATIC,)}
 MARKERS = "osD^v"
 TICKS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0)
 
 
-def curves(table: Table, part: Literal["losses", "held"]) -> "Figure":
+def draw_curves(table: Table, part: Literal["losses", "held"]) -> "Figure":
     """Draw training or held-out loss against gradients, a panel per task."""
-    from lab.plots import panels
+    from lab.plots import make_panels
 
-    tasks = [task for task in MNIST if task in table.tasks]
+    tasks = [task for task in MNIST_TASKS if task in table.tasks]
     columns = min(len(tasks), 4)
-    drawn, places = panels(columns, -(-len(tasks) // columns), width=3.0, height=2.6)
+    drawn, places = make_panels(columns, -(-len(tasks) // columns), width=3.0, height=2.6)
     for panel, task in zip(places, tasks, strict=False):
-        _lines(panel, table, task, SHOWN, part)
+        _plot_losses(panel, table, task, SHOWN_ARMS, part)
         panel.set(title=task)
     places[0].legend(fontsize=7)
     for panel in places[::columns]:
@@ -48,15 +48,15 @@ def curves(table: Table, part: Literal["losses", "held"]) -> "Figure":
     return drawn
 
 
-def rare(table: Table) -> "Figure":
+def draw_rare(table: Table) -> "Figure":
     """Draw both losses of all arms where one class is rare."""
-    from lab.plots import COLORS, panels
+    from lab.plots import COLORS, make_panels
 
-    drawn, (left, right) = panels(2, width=4.4, height=3.2)
+    drawn, (left, right) = make_panels(2, width=4.4, height=3.2)
     for panel, part, title in ((left, "losses", "training loss"), (right, "held", "held-out loss")):
-        _lines(panel, table, RARE, RARE_SHOWN, part)
+        _plot_losses(panel, table, RARE, RARE_SHOWN_ARMS, part)
         panel.set(title=title)
-    short = _finished(table.runs(RARE, CROSS, half=True))
+    short = _select_finished(table.runs(RARE, CROSS, half=True))
     for panel, part in ((left, "losses"), (right, "held")):
         if short:
             ends = float(np.mean([run[part][-1] for run in short]))
@@ -65,36 +65,36 @@ def rare(table: Table) -> "Figure":
     return drawn
 
 
-def _finished(runs: list[Result]) -> list[Result]:
+def _select_finished(runs: list[Result]) -> list[Result]:
     return [run for run in runs if run["train"] is not None]
 
 
-def _lines(panel: "Axes", table: Table, task: str, arms: dict[str, tuple[str, ...]], part: str) -> None:
-    from lab.plots import lines, plain
+def _plot_losses(panel: "Axes", table: Table, task: str, arms: dict[str, tuple[str, ...]], part: str) -> None:
+    from lab.plots import format_axis, plot_band
 
     for index, (name, members) in enumerate(arms.items()):
-        runs = _finished(table.runs(task, *members))
+        runs = _select_finished(table.runs(task, *members))
         if runs:
             x = [count / 1e3 for count in runs[0]["evaluations"]]
-            lines(panel, x, [run[part] for run in runs], name, index)
+            plot_band(panel, x, [run[part] for run in runs], name, index)
     panel.set(xlabel="thousand gradients", yscale="log")
-    plain(panel.yaxis)
+    format_axis(panel.yaxis)
 
 
-def beside(table: Table) -> "Figure":
+def draw_comparison(table: Table) -> "Figure":
     """Draw held-out losses by task, improvement against gain, and noise."""
-    from lab.plots import panels, plain
+    from lab.plots import format_axis, make_panels
 
-    drawn, (left, middle, right) = panels(3, width=4.4, height=4.4)
-    _dots(left, table)
-    _scatter(middle, table)
-    _noise(right, table)
+    drawn, (left, middle, right) = make_panels(3, width=4.4, height=4.4)
+    _plot_ratios(left, table)
+    _plot_gains(middle, table)
+    _plot_noise(right, table)
     for axis in (middle.xaxis, middle.yaxis, right.yaxis):
-        plain(axis)
+        format_axis(axis)
     return drawn
 
 
-def _dots(panel: "Axes", table: Table) -> None:
+def _plot_ratios(panel: "Axes", table: Table) -> None:
     from lab.plots import COLORS
 
     for index, arm in enumerate((LABELS, CROSS, ALWAYS_CROSS, LARGER, BALANCED)):
@@ -117,7 +117,7 @@ def _dots(panel: "Axes", table: Table) -> None:
     panel.legend(fontsize=7, loc="upper left", bbox_to_anchor=(-0.2, -0.12), ncols=2)
 
 
-def _scatter(panel: "Axes", table: Table) -> None:
+def _plot_gains(panel: "Axes", table: Table) -> None:
     from lab.plots import COLORS
 
     highest = 1.0
@@ -126,7 +126,7 @@ def _scatter(panel: "Axes", table: Table) -> None:
             found = [
                 (table.gain(task, arm), table.relative(task, arm, "train"))
                 for task in table.tasks
-                if (task in MNIST) == images
+                if (task in MNIST_TASKS) == images
             ]
             pairs = [(gain, 1 / r.value) for gain, r in found if r is not None and math.isfinite(r.value) and gain > 0]
             if pairs:
@@ -150,7 +150,7 @@ def _scatter(panel: "Axes", table: Table) -> None:
     panel.legend(fontsize=7)
 
 
-def _noise(panel: "Axes", table: Table) -> None:
+def _plot_noise(panel: "Axes", table: Table) -> None:
     from lab.plots import COLORS, DASHES
 
     for index, task in enumerate(table.tasks):

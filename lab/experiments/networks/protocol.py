@@ -6,10 +6,12 @@ from lab.experiments.networks.tasks import AGAIN, CROSS, LARGER, RESHUFFLING, TA
 from lab.reproduce.experiment import Mode
 from lab.reproduce.records import Config, Record, Result
 
-FIRST = 900  # of the seeds that steps are chosen on
-REPORTED = 200  # first of those that are reported: smaller ones were looked at before the arms were what they are now
-COARSE = (-1.0, 0.0, 1.0)  # steps to begin with, as powers of two of the task's own
-FARTHEST = 6.0
+FIRST_TUNING_SEED = 900  # of the seeds that steps are chosen on
+FIRST_REPORTED_SEED = (
+    200  # first of those that are reported: smaller ones were looked at before the arms were what they are now
+)
+COARSE_EXPONENTS = (-1.0, 0.0, 1.0)  # steps to begin with, as powers of two of the task's own
+MAX_EXPONENT = 6.0
 QUICK_TASKS, QUICK_ARMS, QUICK_EPOCHS, QUICK_SEEDS = ("MLP, imbalanced, SGD",), (RESHUFFLING, CROSS), 2, 2
 
 Key = tuple[str, str, float]
@@ -27,18 +29,21 @@ def plan(mode: Mode) -> list[Config]:
         ]
     return [
         {"part": "tune", "task": task, "arm": arm, "epochs": epochs, "seeds": TASKS[task].tuning}
-        for task, arm, epochs in _keys()
+        for task, arm, epochs in _list_keys()
         if arm != AGAIN
     ]
 
 
-def _keys() -> list[Key]:
+def _list_keys() -> list[Key]:
     return [
-        (name, arm, epochs) for name in at_hand() for arm in TASKS[name].arms for epochs in lengths(TASKS[name], arm)
+        (name, arm, epochs)
+        for name in at_hand()
+        for arm in TASKS[name].arms
+        for epochs in list_lengths(TASKS[name], arm)
     ]
 
 
-def lengths(task: Task, arm: str) -> list[float]:
+def list_lengths(task: Task, arm: str) -> list[float]:
     """Give the lengths of the runs of an arm, in epochs."""
     return [task.epochs / 2, task.epochs] if arm in task.halved else [task.epochs]
 
@@ -49,39 +54,41 @@ def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
         return []
     best, assumed = best_steps(records), None if records else 0.0
     runs: list[Config] = []
-    for task, arm, epochs in _keys():
+    for task, arm, epochs in _list_keys():
         step = best.get((task, RESHUFFLING if arm == AGAIN else arm, epochs), assumed)
         if step is not None:
             same = {"part": "test", "task": task, "arm": arm, "epochs": epochs, "step": step}
-            runs += [{**same, "seed": seed} for seed in range(REPORTED, REPORTED + TASKS[task].seeds)]
+            runs += [
+                {**same, "seed": seed} for seed in range(FIRST_REPORTED_SEED, FIRST_REPORTED_SEED + TASKS[task].seeds)
+            ]
     return runs
 
 
 def best_steps(records: Iterable[Record]) -> dict[Key, float]:
     """Give the exponents of the steps that were found."""
-    return {key(r.config): r.result["best"] for r in records if r.config["part"] == "tune"}
+    return {make_key(r.config): r.result["best"] for r in records if r.config["part"] == "tune"}
 
 
-def key(config: Config) -> Key:
+def make_key(config: Config) -> Key:
     """Give what a run is compared by."""
     return config["task"], config["arm"], config["epochs"]
 
 
-def search(score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
+def search_step(score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
     """Give the exponent with the lowest score, to an octave, and all that were tried.
 
     From three steps to the neighbours of the best, until it is better than both.
 
     Examples
     --------
-    >>> best, tried = search(lambda e: (e - 2.2) ** 2)
+    >>> best, tried = search_step(lambda e: (e - 2.2) ** 2)
     >>> best, sorted(tried)
     (2.0, [-1.0, 0.0, 1.0, 2.0, 3.0])
     """
-    tried = {e: score(e) for e in COARSE}
+    tried = {e: score(e) for e in COARSE_EXPONENTS}
     while True:
         best = min(tried, key=lambda e: (tried[e], e))
-        new = [e for e in (best - 1.0, best + 1.0) if e not in tried and abs(e) <= FARTHEST]
+        new = [e for e in (best - 1.0, best + 1.0) if e not in tried and abs(e) <= MAX_EXPONENT]
         if not new:
             return best, tried
         tried |= {e: score(e) for e in new}
@@ -91,7 +98,7 @@ def run(config: Config) -> Result:
     """Search the step of an arm, or run it at a step that was found."""
     from lab.experiments.networks import training as runs  # it imports PyTorch, which plans and findings do without
 
-    return runs.tune(config) if config["part"] == "tune" else runs.test(config)
+    return runs.tune_step(config) if config["part"] == "tune" else runs.run_test(config)
 
 
 def seconds(config: Config) -> float:

@@ -7,14 +7,14 @@ from typing import Literal
 import numpy as np
 
 from lab.arrays import FloatArray
-from lab.experiments.networks.protocol import Key, best_steps, key
-from lab.experiments.networks.tasks import AGAIN, BASELINES, LARGE, LARGER, RESHUFFLING, TASKS
+from lab.experiments.networks.protocol import Key, best_steps, make_key
+from lab.experiments.networks.tasks import AGAIN, BASELINES, LARGER, LARGER_BATCH_FACTOR, RESHUFFLING, TASKS
 from lab.reproduce.records import Record, Result
-from lab.statistics import geometric_mean, ratio
+from lab.statistics import estimate_ratio, geometric_mean
 from varmix.meter import Interval
 
-ENOUGH = 5  # seeds, below which nothing is judged
-RESAMPLES = 1000  # of the bootstrap
+MIN_SEEDS = 5  # seeds, below which nothing is judged
+RESAMPLE_COUNT = 1000  # of the bootstrap
 What = Literal["train", "test"]
 
 
@@ -29,7 +29,7 @@ class Table:
         self._runs: dict[Key, list[Result]] = {}
         for record in records:
             if record.config["part"] == "test":
-                self._runs.setdefault(key(record.config), []).append(record.result)
+                self._runs.setdefault(make_key(record.config), []).append(record.result)
         self.tasks = [name for name in TASKS if any(task == name for task, *_ in self._runs)]
         self._longest = {name: max(e for task, _, e in self._runs if task == name) for name in self.tasks}
 
@@ -53,7 +53,7 @@ class Table:
         """Give the final loss beside that of reshuffling or of others; None where there is nothing to compare."""
         others = (RESHUFFLING,) if arm == AGAIN else beside
         mine, theirs = self.ends(task, arm, what=what, half=half), self.ends(task, *others, what=what)
-        return ratio(mine, theirs) if mine and theirs else None
+        return estimate_ratio(mine, theirs) if mine and theirs else None
 
     def seeds(self, task: str, arm: str) -> int:
         """Give how many runs of full length an arm has."""
@@ -65,7 +65,7 @@ class Table:
             [1.0 - result["precision"] for result in self.runs(task, *arms) if result["precision"] is not None]
             for arms in ((arm,), BASELINES)
         )
-        return ratio(mine, theirs) if mine and theirs else None
+        return estimate_ratio(mine, theirs) if mine and theirs else None
 
     def gap(self, task: str) -> float | None:
         """Give reshuffling's held-out loss over its training loss."""
@@ -90,7 +90,7 @@ class Table:
         larger, gain = self.relative(task, LARGER, "test"), self.gain(task, arm)
         if larger is None or not (math.isfinite(larger.value) and gain > 0):
             return None
-        return float(larger.value ** (math.log(gain) / math.log(LARGE)))
+        return float(larger.value ** (math.log(gain) / math.log(LARGER_BATCH_FACTOR)))
 
     def noise(self, task: str, *arms: str) -> list[float]:
         """Give the noise of the batches' mean gradients in every stretch of a run.
@@ -113,20 +113,20 @@ class Table:
         if min(len(runs), len(last)) < 2:
             return None
         logs, goals, evaluations = np.log([r["losses"] for r in runs]), np.log(last), runs[0]["evaluations"]
-        rng, times = np.random.default_rng(0), [_times(evaluations, logs.mean(axis=0), float(goals.mean()))]
-        for _ in range(RESAMPLES):
+        rng, times = np.random.default_rng(0), [_measure_saving(evaluations, logs.mean(axis=0), float(goals.mean()))]
+        for _ in range(RESAMPLE_COUNT):
             mine, theirs = rng.integers(len(logs), size=len(logs)), rng.integers(len(goals), size=len(goals))
-            times.append(_times(evaluations, logs[mine].mean(axis=0), float(goals[theirs].mean())))
+            times.append(_measure_saving(evaluations, logs[mine].mean(axis=0), float(goals[theirs].mean())))
         low, high = np.quantile(times[1:], [0.025, 0.975])
         return Interval(times[0], float(low), float(high))
 
 
-def _times(evaluations: Sequence[int], logs: FloatArray, goal: float) -> float:
+def _measure_saving(evaluations: Sequence[int], logs: FloatArray, goal: float) -> float:
     """Give all gradients over those at which the loss is at a goal for good, between the looks; 0 for never.
 
     Examples
     --------
-    >>> [_times([10, 20, 30], np.array([4.0, 2.0, 1.0]), goal) for goal in (9.0, 2.0, 1.5, 0.5)]
+    >>> [_measure_saving([10, 20, 30], np.array([4.0, 2.0, 1.0]), goal) for goal in (9.0, 2.0, 1.5, 0.5)]
     [3.0, 1.5, 1.2, 0.0]
     """
     above = np.flatnonzero(logs > goal)

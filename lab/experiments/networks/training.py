@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from lab.arrays import AnyArray, FloatArray, IntArray
-from lab.experiments.networks.arms import arm
-from lab.experiments.networks.data import split
-from lab.experiments.networks.networks import losses, network, norms
-from lab.experiments.networks.protocol import FIRST, search
+from lab.experiments.networks.arms import build_arm
+from lab.experiments.networks.data import load_split
+from lab.experiments.networks.networks import build_network, compute_losses, compute_norms
+from lab.experiments.networks.protocol import FIRST_TUNING_SEED, search_step
 from lab.experiments.networks.samples import Sample, Split
 from lab.experiments.networks.tasks import AGAIN, TASKS, Task
 from lab.reproduce.records import Config, Result
@@ -23,8 +23,10 @@ from varmix.meter import GainMeter
 from varmix.torch import AdaptiveLoader, TensorDraw
 
 MOMENTUM = 0.9
-EVERY = 5  # of so many steps, two in a row give their gradients to the meter: all of them would cost too much
-OTHER_SEEDS = 1_000_000
+STEPS_PER_METERING = (
+    5  # of so many steps, two in a row give their gradients to the meter: all of them would cost too much
+)
+OTHER_SEED_OFFSET = 1_000_000
 
 
 class Diverged(Exception):  # noqa: N818 - no error, but what comes of a step that is too long
@@ -36,16 +38,16 @@ class Training:
 
     def __init__(self, task: str, name: str, step: float, seed: int, epochs: float) -> None:
         torch.set_num_threads(1)
-        seed += OTHER_SEEDS if name == AGAIN else 0
+        seed += OTHER_SEED_OFFSET if name == AGAIN else 0
         torch.manual_seed(seed)
-        self.task, self.data, self.arm = TASKS[task], split(TASKS[task].data), arm(name, task, seed)
-        self.network = network(self.task.network, self.data)
+        self.task, self.data, self.arm = TASKS[task], load_split(TASKS[task].data), build_arm(name, task, seed)
+        self.network = build_network(self.task.network, self.data)
         self._parameters = list(self.network.parameters())
-        self._optimiser, self._longest = _optimiser(self.task, self._parameters, step), step
+        self._optimiser, self._longest = _make_optimiser(self.task, self._parameters, step), step
         epoch, rows = -(-len(self.data.y) // self.task.batch), Rows(self.data.X, self.data.y)
         size = self.task.batch * self.arm.times
         self._loader = AdaptiveLoader(rows, self.arm.sampler, size, steps=epoch, collate_fn=lambda batch: batch)
-        self._batches = endless(self._loader)
+        self._batches = repeat_batches(self._loader)
         self.steps, self.done = round(epochs * epoch), 0
 
     @property
@@ -59,7 +61,9 @@ class Training:
         for (X, y), draw in islice(self._batches, steps):
             sizes = self._learn(X, y, self.arm.weigh(draw.part))
             if metered:
-                meter.update(draw.part, sizes, gradient=self._gradient() if self.done % EVERY < 2 else None)
+                meter.update(
+                    draw.part, sizes, gradient=self._gradient() if self.done % STEPS_PER_METERING < 2 else None
+                )
             if self.arm.adapts:
                 self._loader.update(draw, sizes)
             self.done += 1
@@ -77,8 +81,8 @@ class Training:
         """Compute the gradient of a batch's mean loss, and give the norms of its points."""
         said = self.network(X)
         self._optimiser.zero_grad()
-        (losses(said, y) * torch.from_numpy(weights.astype(np.float32))).mean().backward()
-        sizes = np.asarray(norms(said, y).double().numpy())
+        (compute_losses(said, y) * torch.from_numpy(weights.astype(np.float32))).mean().backward()
+        sizes = np.asarray(compute_norms(said, y).double().numpy())
         if not np.isfinite(sizes).all():
             raise Diverged
         return sizes
@@ -105,23 +109,23 @@ class Rows(Dataset[tuple[Tensor, Tensor]]):  # type: ignore[misc]
         return self._X[rows], self._y[rows]
 
 
-def endless(loader: AdaptiveLoader) -> Iterator[tuple[tuple[Tensor, Tensor], TensorDraw]]:
+def repeat_batches(loader: AdaptiveLoader) -> Iterator[tuple[tuple[Tensor, Tensor], TensorDraw]]:
     """Give batches pass after pass; between passes the loader ends the epoch."""
     while True:
         yield from loader
 
 
-def _optimiser(task: Task, parameters: list[nn.Parameter], step: float) -> torch.optim.Optimizer:
+def _make_optimiser(task: Task, parameters: list[nn.Parameter], step: float) -> torch.optim.Optimizer:
     """Give the optimiser; fused, because with small networks its own work would take a third of the time."""
     if task.optimiser == "Adam":
         return torch.optim.Adam(parameters, lr=step, fused=True)
     return torch.optim.SGD(parameters, lr=step, momentum=MOMENTUM, fused=True)
 
 
-ROWS = 1024  # that go through the network at once
-MOST = 5_000  # training points that a look on the way is made at
+ROWS_PER_PASS = 1024  # that go through the network at once
+MAX_LOOK_POINTS = 5_000  # training points that a look on the way is made at
 # Halves of the held-out points: one for steps to be chosen by, the other for what is reported.
-CHOOSING, REPORTING = slice(0, None, 2), slice(1, None, 2)
+CHOOSING_HALF, REPORTING_HALF = slice(0, None, 2), slice(1, None, 2)
 
 
 class Points(NamedTuple):
@@ -135,25 +139,25 @@ class Points(NamedTuple):
         return Points(self.X[rows], self.y[rows], self.costs[rows])
 
 
-def points(sample: Sample | Split) -> Points:
+def make_points(sample: Sample | Split) -> Points:
     """Give points as tensors."""
     costs = np.ones(len(sample.y)) if sample.costs is None else sample.costs
     return Points(torch.from_numpy(sample.X), torch.from_numpy(sample.y), torch.from_numpy(costs))
 
 
-def outputs(network: nn.Module, where: Points, shift: FloatArray | None = None) -> Tensor:
+def compute_outputs(network: nn.Module, where: Points, shift: FloatArray | None = None) -> Tensor:
     """Give what the network says of points."""
     with torch.no_grad():
-        said = torch.cat([network(rows) for rows in where.X.split(ROWS)])
+        said = torch.cat([network(rows) for rows in where.X.split(ROWS_PER_PASS)])
         return said if shift is None else said + torch.from_numpy(shift).float()
 
 
 def mean_loss(said: Tensor, where: Points) -> float:
     """Give the mean loss, points by their costs."""
-    return float((losses(said, where.y).double() * where.costs).sum() / where.costs.sum())
+    return float((compute_losses(said, where.y).double() * where.costs).sum() / where.costs.sum())
 
 
-def accuracy(said: Tensor, where: Points) -> float | None:
+def measure_accuracy(said: Tensor, where: Points) -> float | None:
     """Give the share of points whose class is told right, by their costs; None if there are no classes."""
     if where.y.dtype != torch.int64:
         return None
@@ -161,7 +165,7 @@ def accuracy(said: Tensor, where: Points) -> float | None:
     return float((right * where.costs).sum() / where.costs.sum())
 
 
-def precision(said: Tensor, where: Points) -> float | None:
+def measure_precision(said: Tensor, where: Points) -> float | None:
     """Give the average precision at finding the second of two classes, None unless there are two."""
     if where.y.dtype != torch.int64 or said.shape[1] != 2:
         return None
@@ -170,7 +174,7 @@ def precision(said: Tensor, where: Points) -> float | None:
     return float(average_precision_score(where.y.numpy(), (said[:, 1] - said[:, 0]).numpy()))
 
 
-def signal(meter: GainMeter) -> float | None:
+def measure_signal(meter: GainMeter) -> float | None:
     """Give the part of a batch gradient's squared norm that is not noise, 1 / (1 + noise); 0 if all of it is.
 
     Unlike the noise it is finite, so that it can be averaged over runs.
@@ -178,60 +182,60 @@ def signal(meter: GainMeter) -> float | None:
     return None if meter.noise is None else 1.0 / (1.0 + meter.noise)
 
 
-STRETCHES = 5  # of a run, with a look and a meter each
+STRETCHES_PER_RUN = 5  # of a run, with a look and a meter each
 
 
-def tune(config: Config) -> Result:
+def tune_step(config: Config) -> Result:
     """Search the step that leaves the least held-out loss, on seeds of its own and points that are for choosing."""
 
     def score(exponent: float) -> float:
-        ends = [_end(config, exponent, FIRST + seed) for seed in range(config["seeds"])]
+        ends = [_measure_end_loss(config, exponent, FIRST_TUNING_SEED + seed) for seed in range(config["seeds"])]
         return geometric_mean(ends).value if np.isfinite(ends).all() else math.inf
 
-    best, tried = search(score)
-    return {"best": best, "tried": {str(e): _finite(value) for e, value in sorted(tried.items())}}
+    best, tried = search_step(score)
+    return {"best": best, "tried": {str(e): _drop_infinite(value) for e, value in sorted(tried.items())}}
 
 
-def _end(config: Config, exponent: float, seed: int) -> float:
-    training = _training(config, exponent, seed)
+def _measure_end_loss(config: Config, exponent: float, seed: int) -> float:
+    training = _make_training(config, exponent, seed)
     try:
         training.go_on(training.steps, metered=False)
     except Diverged:
         return math.inf
-    return _loss(training, points(training.data.held)[CHOOSING])
+    return _measure_loss(training, make_points(training.data.held)[CHOOSING_HALF])
 
 
-def _training(config: Config, exponent: float, seed: int) -> Training:
+def _make_training(config: Config, exponent: float, seed: int) -> Training:
     step = TASKS[config["task"]].step * 2.0**exponent
     return Training(config["task"], config["arm"], step, seed, config["epochs"])
 
 
-def _loss(training: Training, where: Points) -> float:
-    return mean_loss(outputs(training.network, where, training.arm.shift), where)
+def _measure_loss(training: Training, where: Points) -> float:
+    return mean_loss(compute_outputs(training.network, where, training.arm.shift), where)
 
 
-def test(config: Config) -> Result:
+def run_test(config: Config) -> Result:
     """Train, and look five times on the way."""
-    training, seen = _training(config, config["step"], config["seed"]), Looks()
+    training, seen = _make_training(config, config["step"], config["seed"]), Looks()
     try:
-        for stretch in range(1, STRETCHES + 1):
-            until = round(training.steps * stretch / STRETCHES)
+        for stretch in range(1, STRETCHES_PER_RUN + 1):
+            until = round(training.steps * stretch / STRETCHES_PER_RUN)
             meter = training.go_on(until - training.done, metered=True)
             seen.look(training, meter)
     except Diverged:
         return {**seen.lists, "train": None, "test": None, "accuracy": None, "precision": None}
-    return {**seen.lists, **_last(training)}
+    return {**seen.lists, **_evaluate_end(training)}
 
 
-def _last(training: Training) -> Result:
+def _evaluate_end(training: Training) -> Result:
     """Give what a finished network comes to, on all training points and on the half that is reported."""
-    held = points(training.data.held)[REPORTING]
-    said = outputs(training.network, held, training.arm.shift)
+    held = make_points(training.data.held)[REPORTING_HALF]
+    said = compute_outputs(training.network, held, training.arm.shift)
     return {
-        "train": _finite(_loss(training, points(training.data))),
-        "test": _finite(mean_loss(said, held)),
-        "accuracy": accuracy(said, held),
-        "precision": precision(said, held),
+        "train": _drop_infinite(_measure_loss(training, make_points(training.data))),
+        "test": _drop_infinite(mean_loss(said, held)),
+        "accuracy": measure_accuracy(said, held),
+        "precision": measure_precision(said, held),
     }
 
 
@@ -243,15 +247,15 @@ class Looks:
 
     def look(self, training: Training, meter: GainMeter) -> None:
         """Look at the network between two stretches."""
-        some = points(training.data)
-        if len(some.y) > MOST:  # the same ones every time
-            some = some[np.random.default_rng(0).choice(len(some.y), MOST, replace=False)]
-        held = points(training.data.held)[REPORTING]
-        losses = _loss(training, some), _loss(training, held)
-        values = *losses, meter.gain.value, signal(meter)
+        some = make_points(training.data)
+        if len(some.y) > MAX_LOOK_POINTS:  # the same ones every time
+            some = some[np.random.default_rng(0).choice(len(some.y), MAX_LOOK_POINTS, replace=False)]
+        held = make_points(training.data.held)[REPORTING_HALF]
+        losses = _measure_loss(training, some), _measure_loss(training, held)
+        values = *losses, meter.gain.value, measure_signal(meter)
         for name, value in zip(self.lists, (training.evaluations, *values), strict=True):
-            self.lists[name].append(value if value is None else _finite(value))
+            self.lists[name].append(value if value is None else _drop_infinite(value))
 
 
-def _finite(value: float) -> float | None:
+def _drop_infinite(value: float) -> float | None:
     return value if math.isfinite(value) else None

@@ -7,43 +7,45 @@ from lab.experiments.networks.table import Table
 from varmix.meter import Interval
 
 
-def text(interval: Interval | None) -> str:
+def format_interval(interval: Interval | None) -> str:
     """Give an interval for people; a run that diverged leaves no number to give.
 
     Examples
     --------
-    >>> text(Interval(0.5, 0.4, 0.6)), text(Interval(math.inf, 0.0, math.inf)), text(None)
-    ('0.5 [0.4, 0.6]', 'diverged', 'not run')
+    >>> format_interval(Interval(0.5, 0.4, 0.6)), format_interval(None)
+    ('0.5 [0.4, 0.6]', 'not run')
+    >>> format_interval(Interval(math.inf, 0.0, math.inf))
+    'diverged'
     """
     if interval is None:
         return "not run"
     return str(interval) if math.isfinite(interval.value) else "diverged"
 
 
-def listing(entries: Mapping[str, str]) -> str:
+def join_entries(entries: Mapping[str, str]) -> str:
     """Give names with what is said of each."""
     return "; ".join(f"{name}: {said}" for name, said in entries.items())
 
 
-def number(value: float) -> str:
+def format_noise(value: float) -> str:
     """Say a noise.
 
     Examples
     --------
-    >>> number(12.34), number(math.inf)
+    >>> format_noise(12.34), format_noise(math.inf)
     ('12', 'all noise')
     """
     return "all noise" if math.isinf(value) else f"{value:.2g}"
 
 
-def settings(table: Table, tasks: Iterable[str], arms: Iterable[str]) -> str:
+def describe_settings(table: Table, tasks: Iterable[str], arms: Iterable[str]) -> str:
     """Say how many seeds are behind a number, and how steps were chosen.
 
     Examples
     --------
     >>> from types import SimpleNamespace
     >>> table = SimpleNamespace(seeds=lambda task, arm: {"a": 16, "b": 32}[task], tuned=False)
-    >>> settings(table, ["a", "b"], ["x"]), settings(table, ["b"], ["x"])
+    >>> describe_settings(table, ["a", "b"], ["x"]), describe_settings(table, ["b"], ["x"])
     ('16 to 32 seeds, one step for all', '32 seeds, one step for all')
     """
     seeds = [table.seeds(task, arm) for task in tasks for arm in arms if table.seeds(task, arm)]

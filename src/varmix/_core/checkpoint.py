@@ -15,7 +15,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from varmix._core.state import FORMAT, CheckpointError, loading, printable
+from varmix._core.state import FORMAT, CheckpointError, make_printable, wrap_load_errors
 from varmix._core.validation import AnyArray, State
 from varmix._version import __version__
 
@@ -42,21 +42,21 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(aside, 0o666 & ~_umask())
+        os.chmod(aside, 0o666 & ~_read_umask())
         os.replace(aside, target)
     except BaseException:
         Path(aside).unlink(missing_ok=True)
         raise
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
-LARGEST_HEADER = 1 << 24  # characters of JSON: states keep numbers in arrays, and little beside them
-DEEPEST = 32  # dictionaries inside one another
+MAX_HEADER_LENGTH = 1 << 24  # characters of JSON: states keep numbers in arrays, and little beside them
+MAX_NESTING_DEPTH = 32  # dictionaries inside one another
 
 
 class Stateful(Protocol):
@@ -93,13 +93,13 @@ def save(path: str | os.PathLike[str], owner: Stateful) -> None:
     True
     """
     arrays: dict[str, AnyArray] = {}
-    tree = _split(owner.state_dict(), "", arrays)
+    tree = _extract_arrays(owner.state_dict(), "", arrays)
     header = json.dumps(tree)
     metadata = {
         "varmix_format": str(FORMAT),
         "varmix_version": __version__,
         "state": header,
-        "sha256": _digest(__version__ + header, arrays),
+        "sha256": _compute_digest(__version__ + header, arrays),
     }
     content = to_bytes(arrays, metadata=metadata)
     with atomic_write(path) as file:
@@ -121,37 +121,37 @@ def load(path: str | os.PathLike[str], owner: Owner) -> Owner:
     OSError
         If the file is not there or cannot be read.
     """
-    state = read(path)
-    with loading(f"{type(owner).__name__} in {printable(path)}"):
+    state = read_checkpoint(path)
+    with wrap_load_errors(f"{type(owner).__name__} in {make_printable(path)}"):
         owner.load_state_dict(state)
     return owner
 
 
-def read(path: str | os.PathLike[str]) -> State:
+def read_checkpoint(path: str | os.PathLike[str]) -> State:
     """Return the state in a checkpoint without its owner, to look at it; raises as `load` does."""
     kind = os.stat(path).st_mode
     if not stat.S_ISREG(kind):
         what = "a folder" if stat.S_ISDIR(kind) else "not a regular file"
-        raise CheckpointError(f"{printable(path)} is {what}. Give the path of a file that varmix.save wrote.")
-    with loading(f"the file {printable(path)}"):
-        return _read(path)
+        raise CheckpointError(f"{make_printable(path)} is {what}. Give the path of a file that varmix.save wrote.")
+    with wrap_load_errors(f"the file {make_printable(path)}"):
+        return _parse_checkpoint(path)
 
 
-def _read(path: str | os.PathLike[str]) -> State:
-    name = printable(path)
+def _parse_checkpoint(path: str | os.PathLike[str]) -> State:
+    name = make_printable(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             metadata = file.metadata() or {}
             _check_format(name, metadata)
             arrays = {key: np.array(file.get_tensor(key)) for key in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
-        raise CheckpointError(f"{name} is truncated or not a varmix checkpoint ({printable(error)}).") from error
+        raise CheckpointError(f"{name} is truncated or not a varmix checkpoint ({make_printable(error)}).") from error
     header = metadata.get("state", "")
-    if metadata.get("sha256") != _digest(metadata.get("varmix_version", "") + header, arrays):
+    if metadata.get("sha256") != _compute_digest(metadata.get("varmix_version", "") + header, arrays):
         raise CheckpointError(f"{name} is damaged: its contents do not match its checksum. Use an older checkpoint.")
-    if len(header) > LARGEST_HEADER:
+    if len(header) > MAX_HEADER_LENGTH:
         raise CheckpointError(f"{name} has a header of {len(header):,} characters; varmix writes at most 16 million.")
-    state = _join(json.loads(header), "", arrays)
+    state = _insert_arrays(json.loads(header), "", arrays)
     if not isinstance(state, dict):
         raise CheckpointError(f"{name} is damaged: it holds a {type(state).__name__} instead of a state.")
     return state
@@ -162,14 +162,14 @@ def _check_format(name: str, metadata: Mapping[str, str]) -> None:
     if found is None:
         raise CheckpointError(f"{name} is a safetensors file, but not a varmix checkpoint.")
     if found != str(FORMAT):
-        writer = printable(metadata.get("varmix_version", "0.1.0 or older"), longest=30)
+        writer = make_printable(metadata.get("varmix_version", "0.1.0 or older"), longest=30)
         raise CheckpointError(
-            f"{name} has checkpoint format {printable(found, longest=30)}, written by varmix {writer}; varmix "
+            f"{name} has checkpoint format {make_printable(found, longest=30)}, written by varmix {writer}; varmix "
             f"{__version__} reads format {FORMAT}. Load it with the version that wrote it, or start afresh."
         )
 
 
-def _digest(header: str, arrays: dict[str, AnyArray]) -> str:
+def _compute_digest(header: str, arrays: dict[str, AnyArray]) -> str:
     digest = hashlib.sha256(header.encode())
     for name in sorted(arrays):
         digest.update(f"{name}{arrays[name].dtype}{arrays[name].shape}".encode())
@@ -177,16 +177,16 @@ def _digest(header: str, arrays: dict[str, AnyArray]) -> str:
     return digest.hexdigest()
 
 
-_ARRAY = {"__array__": True}
+_ARRAY_MARK = {"__array__": True}
 
 
-def _split(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: ANN401
+def _extract_arrays(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: ANN401
     """Move the arrays of a nested state into `arrays`, leaving marks in their places."""
     if isinstance(value, np.ndarray):
         arrays[name] = np.asarray(value, order="C")
-        return _ARRAY
+        return _ARRAY_MARK
     if isinstance(value, dict):
-        return {key: _split(part, f"{name}/{_escaped(key)}", arrays) for key, part in value.items()}
+        return {key: _extract_arrays(part, f"{name}/{_escape_key(key)}", arrays) for key, part in value.items()}
     if isinstance(value, np.generic):
         return value.item()
     if not isinstance(value, (str, int, float, list, tuple, NoneType)):
@@ -197,17 +197,19 @@ def _split(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: 
     return value
 
 
-def _join(tree: Any, name: str, arrays: dict[str, AnyArray], depth: int = 0) -> Any:  # noqa: ANN401
-    if depth > DEEPEST:
-        raise CheckpointError(f"The checkpoint nests more than {DEEPEST} dictionaries: it is damaged.")
-    if tree == _ARRAY:
+def _insert_arrays(tree: Any, name: str, arrays: dict[str, AnyArray], depth: int = 0) -> Any:  # noqa: ANN401
+    if depth > MAX_NESTING_DEPTH:
+        raise CheckpointError(f"The checkpoint nests more than {MAX_NESTING_DEPTH} dictionaries: it is damaged.")
+    if tree == _ARRAY_MARK:
         return arrays[name]
     if isinstance(tree, dict):
-        return {key: _join(part, f"{name}/{_escaped(key)}", arrays, depth + 1) for key, part in tree.items()}
+        return {
+            key: _insert_arrays(part, f"{name}/{_escape_key(key)}", arrays, depth + 1) for key, part in tree.items()
+        }
     return tree
 
 
-def _escaped(key: object) -> str:
+def _escape_key(key: object) -> str:
     """Give a key as a part of a path, as JSON pointers do: no two of them make the same path."""
     if not isinstance(key, str):
         raise TypeError(f"The keys of a state must be strings, got {key!r}: name its entries, or use an array.")

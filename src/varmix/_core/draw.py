@@ -7,7 +7,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from varmix._core.state import CheckpointError, read_array, read_count, read_text, require
+from varmix._core.state import CheckpointError, read_array, read_count, read_text, require_entries
 from varmix._core.validation import FloatArray, IntArray, State
 
 Rows: TypeAlias = Callable[[IntArray], FloatArray]
@@ -91,7 +91,7 @@ class Draw(_Fields):
         ratios = self._ratios if callable(self._ratios) else self._ratios[slots].copy()
         groups = None if self.groups is None else self.groups[slots].copy()
         indices, weights, density = self.indices[slots].copy(), self.weights[slots].copy(), self.density[slots].copy()
-        return seal(indices, weights, ratios, density, self.serial, self.sampler_id, groups)
+        return seal_draw(indices, weights, ratios, density, self.serial, self.sampler_id, groups)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -101,10 +101,10 @@ class Draw(_Fields):
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         fields = self.indices, self.weights, self.ratios, self.density, self.serial, self.sampler_id, self.groups
-        return seal, fields
+        return seal_draw, fields
 
 
-def seal(
+def seal_draw(
     indices: IntArray,
     weights: FloatArray,
     ratios: FloatArray | Rows,
@@ -132,7 +132,7 @@ def seal(
     return fields  # type: ignore[return-value]
 
 
-WINDOW = 1 << 14
+MAX_RECEIPT_AGE = 1 << 14
 HEX_DIGITS = frozenset("0123456789abcdef")
 
 _forks = [0]  # how many forks lie between this process and the one that imported varmix
@@ -147,7 +147,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 
 
 class UsedReceipts:
-    """Remembers used serials exactly while they are at most `WINDOW` behind the newest used one.
+    """Remembers used serials exactly while they are at most `MAX_RECEIPT_AGE` behind the newest used one.
 
     Serials below `floor` cannot be told from used ones and are refused.  When all feedback comes back, in whatever
     order, only the floor is kept.
@@ -161,7 +161,8 @@ class UsedReceipts:
         """Raise `ValueError` if a serial was used, or is too old to know."""
         if serial < self._floor or serial in self._above:
             raise ValueError(
-                f"Receipt {serial} has been used already, or is more than {WINDOW} draws old. Feedback counts once "
+                f"Receipt {serial} has been used already, or is more than {MAX_RECEIPT_AGE} draws old. Feedback "
+                f"counts once "
                 f"per draw: call update once for every receipt."
             )
 
@@ -174,8 +175,8 @@ class UsedReceipts:
         while self._floor in self._above:
             self._above.remove(self._floor)
             self._floor += 1
-        if serial - self._floor > 2 * WINDOW:  # skipped receipts hold the floor back: let go of the oldest
-            self._floor = serial - WINDOW
+        if serial - self._floor > 2 * MAX_RECEIPT_AGE:  # skipped receipts hold the floor back: let go of the oldest
+            self._floor = serial - MAX_RECEIPT_AGE
             self._above = {used for used in self._above if used >= self._floor}
 
     def state_dict(self) -> State:
@@ -185,13 +186,13 @@ class UsedReceipts:
     @classmethod
     def loaded(cls, state: object, issued: int) -> "UsedReceipts":
         """Return what was saved, if it can be what a sampler that has issued so many receipts has seen."""
-        require(state, {"floor", "above"}, "the used receipts")
+        require_entries(state, {"floor", "above"}, "the used receipts")
         assert isinstance(state, Mapping)
         used = cls()
         used._floor = read_count(state, "floor", most=issued)
-        most = min(used._floor + 2 * WINDOW, issued - 1)
-        if isinstance(state["above"], np.ndarray) and state["above"].size > 2 * WINDOW:
-            raise CheckpointError(f"Saved above holds more than {2 * WINDOW} used receipts.")
+        most = min(used._floor + 2 * MAX_RECEIPT_AGE, issued - 1)
+        if isinstance(state["above"], np.ndarray) and state["above"].size > 2 * MAX_RECEIPT_AGE:
+            raise CheckpointError(f"Saved above holds more than {2 * MAX_RECEIPT_AGE} used receipts.")
         above = read_array(state, "above", np.int64, (None,), least=used._floor, most=most)
         if (np.diff(above) <= 0).any():
             raise CheckpointError("Saved above must hold every used receipt once, in ascending order.")

@@ -7,7 +7,7 @@ from varmix._core.draw import Draw
 from varmix._core.validation import FloatArray, IntArray, as_floats, as_vector
 from varmix._kernels import cost
 
-FLOAT = np.dtype(np.float64)
+FLOAT64_DTYPE = np.dtype(np.float64)
 LARGEST_NORM = 1e120
 
 
@@ -60,16 +60,16 @@ class Evidence:
     def from_draw(cls, draw: Draw, norms: ArrayLike) -> "Evidence":
         """Check `norms`, one non-negative number per drawn atom, and join them with the receipt."""
         density = draw.density
-        values = norms if type(norms) is np.ndarray and norms.dtype is FLOAT else as_floats(norms, "norms")
+        values = norms if type(norms) is np.ndarray and norms.dtype is FLOAT64_DTYPE else as_floats(norms, "norms")
         if values.shape != density.shape:
             raise ValueError(
                 f"norms must be one non-negative number per drawn atom: expected shape {density.shape}, "
                 f"got {values.shape}. Pass per-example norms, not gradients or their mean."
             )
         coefficients = np.empty(len(density))
-        row = cost.coefficients(values, density, coefficients)
+        row = cost.write_coefficients(values, density, coefficients)
         if row >= 0:
-            raise ValueError(_complaint(values, density, row))
+            raise ValueError(_explain_refusal(values, density, row))
         evidence = cls.__new__(cls)  # the receipt's arrays need no second check
         evidence._ratios, evidence._receipt, evidence.groups = None, draw, draw.groups
         evidence._at_uniform = None
@@ -85,7 +85,7 @@ class Evidence:
         The cost is homogeneous: `w.g = -f` at any w.  So the row q = -g / f has w.q = 1, and with the coefficient f
         its value is f and its gradient -f q = g.  That is all that a learner without `needs_rows` asks for, and means
         over rows that are spread over many processes can be added up.  Elsewhere it is a bound from below, by Jensen's
-        inequality; what the anchor costs can be told beside it.
+        inequality; what the uniform component costs can be told beside it.
 
         Examples
         --------
@@ -109,7 +109,7 @@ class Evidence:
 
     @property
     def at_uniform(self) -> float:
-        """What all mass on the last component, the anchor, would cost: its ratios are one, so the mean coefficient."""
+        """Cost of all mass on the uniform component, whose ratios are one: the mean coefficient."""
         return float(self.coefficients.mean()) if self._at_uniform is None else self._at_uniform
 
     def value(self, w: ArrayLike) -> float:
@@ -128,14 +128,14 @@ class Evidence:
         """Give the Hessian of f~ at w."""
         mixture = self._checked(w)
         hessian = np.empty((len(mixture), len(mixture)))
-        cost.hessian(self.ratios, self.coefficients, mixture, hessian)
+        cost.write_hessian(self.ratios, self.coefficients, mixture, hessian)
         return hessian
 
     def _checked(self, w: ArrayLike) -> FloatArray:
         return as_vector(w, "w", self.ratios.shape[1])
 
 
-def _complaint(norms: FloatArray, density: FloatArray, r: int) -> str:
+def _explain_refusal(norms: FloatArray, density: FloatArray, r: int) -> str:
     """Say what is wrong with row r: its norm, or the density that it was drawn with."""
     allowed, norm = "norms must be finite and not negative", norms[r]
     if np.isnan(norm):

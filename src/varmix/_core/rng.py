@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from varmix._core.state import CheckpointError, describe, read_count, require
+from varmix._core.state import CheckpointError, describe_value, read_count, require_entries
 from varmix._core.validation import FloatArray, State
 
-BLOCK = 4096
+UNIFORMS_PER_BLOCK = 4096
 
 
 def as_generator(rng: int | np.random.Generator | None) -> np.random.Generator:
@@ -57,7 +57,7 @@ class Uniforms:
         start = self._position
         stop = start + count
         if stop > len(self._block):
-            self._fill(max(BLOCK, count))
+            self._fill(max(UNIFORMS_PER_BLOCK, count))
             start, stop = 0, count
         self._position = stop
         return self._block[start:stop]
@@ -93,10 +93,12 @@ class Uniforms:
 
     def load_state_dict(self, state: State) -> None:
         """Resume where `state` was saved."""
-        require(state, {"generator", "left"}, "Uniforms")
+        require_entries(state, {"generator", "left"}, "Uniforms")
         generator = np.random.default_rng(0)
         generator.bit_generator.state = _read_generator(state["generator"])
-        left = read_count(state, "left", most=BLOCK)  # a longer block is used up by the draw that asked for it
+        left = read_count(
+            state, "left", most=UNIFORMS_PER_BLOCK
+        )  # a longer block is used up by the draw that asked for it
         self._generator = generator
         self._before = dict(generator.bit_generator.state)
         self._block = generator.random(left)
@@ -105,11 +107,11 @@ class Uniforms:
 
 def _read_generator(saved: object) -> dict[str, Any]:
     """Return a saved random state that NumPy's generator can have had: its increment is odd, or numbers repeat soon."""
-    require(saved, {"bit_generator", "state", "has_uint32", "uinteger"}, "a random generator")
+    require_entries(saved, {"bit_generator", "state", "has_uint32", "uinteger"}, "a random generator")
     assert isinstance(saved, Mapping)
     if saved["bit_generator"] != "PCG64":
-        raise CheckpointError(f"The saved random state is of {describe(saved['bit_generator'])}, not of PCG64.")
-    require(saved["state"], {"state", "inc"}, "a random generator")
+        raise CheckpointError(f"The saved random state is of {describe_value(saved['bit_generator'])}, not of PCG64.")
+    require_entries(saved["state"], {"state", "inc"}, "a random generator")
     position, increment = (read_count(saved["state"], name, most=2**128 - 1) for name in ("state", "inc"))
     if increment % 2 == 0:
         raise CheckpointError("The saved random state has an even increment: it is damaged.")

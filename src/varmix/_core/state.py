@@ -1,8 +1,8 @@
 """Saved states: how they are read, and the one error that refuses them.
 
 A state comes from a file, so nothing in it can be trusted.  Each `read_*` function takes one entry and checks its type,
-shape and range before anything is allocated or a kernel sees it.  `loading` turns every other failure inside a load
-into a `CheckpointError`, so that a program can catch one error and fall back to an older file.
+shape and range before anything is allocated or a kernel sees it.  `wrap_load_errors` turns every other failure inside a
+load into a `CheckpointError`, so that a program can catch one error and fall back to an older file.
 """
 
 import math
@@ -17,11 +17,11 @@ from varmix._core.validation import AnyArray, State
 from varmix._version import __version__
 
 FORMAT = 3
-LONGEST_TEXT = 1024
-LARGEST_WHOLE = 2**1000  # that is read as a floating-point number
+MAX_TEXT_LENGTH = 1024
+MAX_WHOLE_NUMBER = 2**1000  # that is read as a floating-point number
 
 # What broken input makes Python and NumPy raise; an OSError or KeyboardInterrupt says nothing about the state.
-_DAMAGE = (
+_DAMAGE_ERRORS = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -51,12 +51,12 @@ class CheckpointError(ValueError):
 
 
 @contextmanager
-def loading(owner: str) -> Iterator[None]:
+def wrap_load_errors(owner: str) -> Iterator[None]:
     """Raise `CheckpointError` for whatever goes wrong inside while the state of `owner` is read.
 
     Examples
     --------
-    >>> with loading("a counter"):
+    >>> with wrap_load_errors("a counter"):
     ...     int({}["count"])
     Traceback (most recent call last):
         ...
@@ -66,17 +66,17 @@ def loading(owner: str) -> Iterator[None]:
         yield
     except CheckpointError:
         raise
-    except _DAMAGE as error:
-        reason = printable(f"{type(error).__name__}: {error}")
+    except _DAMAGE_ERRORS as error:
+        reason = make_printable(f"{type(error).__name__}: {error}")
         raise CheckpointError(f"The saved state of {owner} is damaged ({reason}).") from error
 
 
-def printable(value: object, longest: int = 200) -> str:
+def make_printable(value: object, longest: int = 200) -> str:
     r"""Return text that is safe to print in one line: control characters are escaped and long text is cut.
 
     Examples
     --------
-    >>> print(printable("a\x1b[2Jb\n"))
+    >>> print(make_printable("a\x1b[2Jb\n"))
     a\x1b[2Jb\n
     """
     text = str(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
@@ -84,14 +84,14 @@ def printable(value: object, longest: int = 200) -> str:
     return text if len(text) < longest else f"{text[: longest - 3]}..."
 
 
-def describe(value: object) -> str:
+def describe_value(value: object) -> str:
     """Return a short description of a saved value for error messages: its type, and the value if it is small."""
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     if value is None or isinstance(value, (bool, int, float, str, np.generic)):
-        return printable(repr(value) if isinstance(value, str) else value, longest=60)
+        return make_printable(repr(value) if isinstance(value, str) else value, longest=60)
     if isinstance(value, list) and all(isinstance(entry, str) for entry in value[:60]):
-        return printable(value[:60], longest=60)
+        return make_printable(value[:60], longest=60)
     return f"a {type(value).__name__}"
 
 
@@ -106,17 +106,17 @@ def check_format(stamp: object, owner: str) -> None:
     Format 1 did not name itself: a state of it has an id and no format.  What has neither is no state of a sampler.
     """
     if not isinstance(stamp, Mapping):
-        raise CheckpointError(f"A saved state of {owner} is a dictionary, got {describe(stamp)}.")
+        raise CheckpointError(f"A saved state of {owner} is a dictionary, got {describe_value(stamp)}.")
     if "format" not in stamp and "sampler_id" not in stamp:
         raise CheckpointError(
             f"This state does not belong to {owner}: expected the entries format and sampler_id among others, got "
-            f"{printable(sorted(map(str, list(stamp)[:30])))}."
+            f"{make_printable(sorted(map(str, list(stamp)[:30])))}."
         )
-    version = printable(stamp.get("varmix", "0.1.0 or older"), longest=30)
+    version = make_printable(stamp.get("varmix", "0.1.0 or older"), longest=30)
     found = stamp.get("format", 1)
     if type(found) is not int or found != FORMAT:
         raise CheckpointError(
-            f"The saved state of {owner} has format {describe(found)}, written by varmix {version}; varmix "
+            f"The saved state of {owner} has format {describe_value(found)}, written by varmix {version}; varmix "
             f"{__version__} reads format {FORMAT}. Load it with the version that wrote it, or start afresh."
         )
 
@@ -125,15 +125,15 @@ def require_format(state: object, keys: set[str], owner: str) -> None:
     """Check a state that holds that of a sampler: its format first, for older ones had other entries."""
     if isinstance(state, Mapping) and "sampler" in state:
         check_format(state["sampler"], owner)
-    require(state, keys, owner)
+    require_entries(state, keys, owner)
 
 
-def require(state: object, keys: set[str], owner: str) -> None:
+def require_entries(state: object, keys: set[str], owner: str) -> None:
     """Check that a saved state has exactly the entries that `owner` writes."""
     if not isinstance(state, Mapping):
-        raise CheckpointError(f"A saved state of {owner} is a dictionary, got {describe(state)}.")
+        raise CheckpointError(f"A saved state of {owner} is a dictionary, got {describe_value(state)}.")
     if set(state) != keys:
-        found = printable(sorted(map(str, list(state)[:30])))
+        found = make_printable(sorted(map(str, list(state)[:30])))
         raise CheckpointError(
             f"This state does not belong to {owner}: expected the entries {sorted(keys)}, got {found}."
         )
@@ -143,7 +143,7 @@ def read_count(state: Mapping[str, Any], name: str, least: int = 0, most: int = 
     """Return a whole number in `least..most`."""
     value = state[name]
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
-        raise _unfit(name, f"a whole number in {least}..{most}", value)
+        raise _make_refusal(name, f"a whole number in {least}..{most}", value)
     return int(value)
 
 
@@ -151,10 +151,10 @@ def read_number(state: Mapping[str, Any], name: str, least: float = 0.0, most: f
     """Return a finite number in [least, most]."""
     value = state[name]
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise _unfit(name, "a number", value)
-    number = math.inf if isinstance(value, int) and abs(value) > LARGEST_WHOLE else float(value)
+        raise _make_refusal(name, "a number", value)
+    number = math.inf if isinstance(value, int) and abs(value) > MAX_WHOLE_NUMBER else float(value)
     if not (least <= number <= most and math.isfinite(number)):
-        raise _unfit(name, f"finite and in [{least:g}, {most:g}]", value)
+        raise _make_refusal(name, f"finite and in [{least:g}, {most:g}]", value)
     return number
 
 
@@ -162,20 +162,20 @@ def read_flag(state: Mapping[str, Any], name: str) -> bool:
     """Return True or False."""
     value = state[name]
     if not isinstance(value, (bool, np.bool_)):
-        raise _unfit(name, "True or False", value)
+        raise _make_refusal(name, "True or False", value)
     return bool(value)
 
 
-def read_text(state: Mapping[str, Any], name: str, longest: int = LONGEST_TEXT) -> str:
+def read_text(state: Mapping[str, Any], name: str, longest: int = MAX_TEXT_LENGTH) -> str:
     """Return a text of at most `longest` characters."""
     value = state[name]
     if not isinstance(value, str) or len(value) > longest:
-        raise _unfit(name, f"a text of at most {longest} characters", value)
+        raise _make_refusal(name, f"a text of at most {longest} characters", value)
     return value
 
 
-def _unfit(name: str, allowed: str, value: object) -> CheckpointError:
-    return CheckpointError(f"Saved {name} must be {allowed}, got {describe(value)}: the state is damaged.")
+def _make_refusal(name: str, allowed: str, value: object) -> CheckpointError:
+    return CheckpointError(f"Saved {name} must be {allowed}, got {describe_value(value)}: the state is damaged.")
 
 
 def read_array(
@@ -198,10 +198,11 @@ def read_array(
     varmix._core.state.CheckpointError: Saved rows must lie in 0..2; entry 2 is 7: damaged.
     """
     value = state[name]
-    if not is_array(value) or value.dtype != np.dtype(dtype) or not _fits(value.shape, shape):
+    if not is_array(value) or value.dtype != np.dtype(dtype) or not _has_shape(value.shape, shape):
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
         raise CheckpointError(
-            f"Saved {name} must be an array of shape ({wanted}) and dtype {np.dtype(dtype)}, got {describe(value)}. "
+            f"Saved {name} must be an array of shape ({wanted}) and dtype {np.dtype(dtype)}, got "
+            f"{describe_value(value)}. "
             f"Load it into an object that was built with the same arguments."
         )
     array = np.array(value, order="C", subok=False)
@@ -227,10 +228,10 @@ def is_array(value: object) -> TypeGuard[AnyArray]:
     return isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
 
 
-def _fits(found: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+def _has_shape(found: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
     return len(found) == len(wanted) and all(b is None or a == b for a, b in zip(found, wanted, strict=True))
 
 
-def restored(value: object, like: AnyArray, name: str) -> AnyArray:
+def restore_array(value: object, like: AnyArray, name: str) -> AnyArray:
     """Return a copy of a saved array, after checking that it has the shape and dtype of `like` and is finite."""
     return read_array({name: value}, name, like.dtype, like.shape)

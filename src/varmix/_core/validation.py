@@ -86,11 +86,11 @@ def as_vector(values: ArrayLike, name: str, length: int | None = None) -> FloatA
         expected = "one dimension" if length is None else f"shape ({length},)"
         raise ValueError(f"{name} must have {expected}, got shape {vector.shape}.")
     if not np.isfinite(vector).all():
-        raise ValueError(f"{name} must be finite; entry {first(~np.isfinite(vector))} is not.")
+        raise ValueError(f"{name} must be finite; entry {find_first(~np.isfinite(vector))} is not.")
     return vector
 
 
-def first(where: BoolArray) -> tuple[int, ...] | int:
+def find_first(where: BoolArray) -> tuple[int, ...] | int:
     """Give the position of the first True, for error messages."""
     position = np.unravel_index(int(np.argmax(where)), where.shape)
     return int(position[0]) if len(position) == 1 else tuple(int(i) for i in position)
@@ -132,7 +132,7 @@ def as_subsets(values: ArrayLike, n: int, size: int) -> IntArray:
     ordered = np.sort(np.asarray(sets, dtype=np.int64), axis=1)
     twice = (np.diff(ordered, axis=1) == 0).any(axis=1)
     if twice.any():
-        i = first(twice)
+        i = find_first(twice)
         raise ValueError(f"The points of a set must differ; set {i} is {sets[i].tolist()}.")
     return ordered
 
@@ -144,7 +144,7 @@ def as_matrix(values: ArrayLike, name: str) -> FloatArray:
         raise ValueError(f"{name} must be a matrix with at least one row and one column, got shape {matrix.shape}.")
     finite = np.isfinite(matrix)
     if not finite.all():
-        raise ValueError(f"{name} must be finite; entry {first(~finite)} is {matrix[first(~finite)]}.")
+        raise ValueError(f"{name} must be finite; entry {find_first(~finite)} is {matrix[find_first(~finite)]}.")
     return matrix
 
 
@@ -169,7 +169,7 @@ def same(a: object, b: object) -> bool:
 
 
 @contextmanager
-def kept(model: object) -> Iterator[None]:
+def rollback_on_error(model: object) -> Iterator[None]:
     """Put back all attributes when what is inside raises."""
     before = dict(vars(model))
     try:

@@ -7,7 +7,7 @@ from varmix._kernels.jit import kernel
 
 
 @kernel
-def invert(shares: FloatArray, u: float) -> int:
+def find_lane(shares: FloatArray, u: float) -> int:
     """Give the lane in whose part of [0, 1) the number `u` lies; never one of share zero."""
     total = 0.0
     chosen = 0
@@ -21,14 +21,14 @@ def invert(shares: FloatArray, u: float) -> int:
 
 
 @kernel
-def independent(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
+def draw_independent(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
     """Every slot on its own."""
     for r in range(lanes.shape[0]):
-        lanes[r] = invert(shares, uniforms[r])
+        lanes[r] = find_lane(shares, uniforms[r])
 
 
 @kernel
-def spread(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
+def spread_slots(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
     """Slot r at (r + U_r) / m: one uniform per slot is stratified, one for all is systematic."""
     m = lanes.shape[0]
     common = uniforms.shape[0] == 1
@@ -49,7 +49,7 @@ def spread(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
 def spread_batches(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
     """Spread every batch, a row of `lanes`, by its own row of uniforms."""
     for b in range(lanes.shape[0]):
-        spread(shares, uniforms[b], lanes[b])
+        spread_slots(shares, uniforms[b], lanes[b])
 
 
 @kernel
@@ -68,7 +68,7 @@ def round_robin(shares: FloatArray, credit: FloatArray, lanes: IntArray) -> None
 
 
 @kernel
-def shuffled(shares: FloatArray, period: int, uniforms: FloatArray, state: FloatArray, lanes: IntArray) -> None:
+def shuffle_slots(shares: FloatArray, period: int, uniforms: FloatArray, state: FloatArray, lanes: IntArray) -> None:
     """Every slot by chance, in proportion to what lanes are owed until the end of a pass of `period` slots.
 
     `state` holds the credits, what every lane is owed of the slots so far, and then the number of slots of the pass so
@@ -86,7 +86,7 @@ def shuffled(shares: FloatArray, period: int, uniforms: FloatArray, state: Float
         # A slot adds the shares to the credits and takes them from what is to come: only the lane served is owed less.
         for j in range(k):
             owed[j] = left * shares[j] + state[j] if shares[j] > 0.0 else 0.0
-        _deal(shares, owed, uniforms[first:last], lanes[first:last])
+        _deal_lanes(shares, owed, uniforms[first:last], lanes[first:last])
         for r in range(first, last):  # slot by slot, so that rounding does not know of batches
             for j in range(k):
                 state[j] += shares[j]
@@ -96,7 +96,7 @@ def shuffled(shares: FloatArray, period: int, uniforms: FloatArray, state: Float
 
 
 @kernel
-def _deal(shares: FloatArray, owed: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
+def _deal_lanes(shares: FloatArray, owed: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
     """Draw lanes in proportion to what they are owed, each of which takes a slot off; who is owed nothing waits."""
     total = 0.0
     for j in range(owed.shape[0]):
@@ -111,7 +111,7 @@ def _deal(shares: FloatArray, owed: FloatArray, uniforms: FloatArray, lanes: Int
                 if rest < 0.0:
                     break
         if chosen < 0:  # all was owed to lanes that have lost their share
-            chosen = invert(shares, uniforms[r])
+            chosen = find_lane(shares, uniforms[r])
         total -= min(max(owed[chosen], 0.0), 1.0)
         owed[chosen] -= 1.0
         lanes[r] = chosen

@@ -7,7 +7,7 @@ from varmix._kernels.jit import kernel
 
 
 @kernel
-def weigh(ratios: FloatArray, mixture: FloatArray, density: FloatArray, weights: FloatArray) -> None:
+def weigh_draws(ratios: FloatArray, mixture: FloatArray, density: FloatArray, weights: FloatArray) -> None:
     """Write the density w.q of every row and the exact importance weight 1 / density."""
     for r in range(ratios.shape[0]):
         total = 0.0
@@ -29,7 +29,7 @@ def weigh_groups(
 
 
 @kernel
-def coefficients(norms: FloatArray, density: FloatArray, out: FloatArray) -> int:
+def write_coefficients(norms: FloatArray, density: FloatArray, out: FloatArray) -> int:
     """Write l^2 / d_s; give the first row whose norm or density is not allowed, or -1.
 
     Within 1e-250 and 1e250, so that no learner's squares overflow or lose their digits; what is smaller is zero.
@@ -43,7 +43,7 @@ def coefficients(norms: FloatArray, density: FloatArray, out: FloatArray) -> int
 
 
 @kernel
-def moments(coefficients: FloatArray, density: FloatArray, out: FloatArray) -> float:
+def write_moments(coefficients: FloatArray, density: FloatArray, out: FloatArray) -> float:
     """Write the means of c, c / d, 1 / d and 1 / d^2 over a batch, and give the largest 1 / d."""
     largest = 0.0
     out[:] = 0.0
@@ -96,7 +96,7 @@ def add_moments(
 
 
 @kernel
-def measure(coefficients: FloatArray, density: FloatArray, meter: FloatArray) -> None:
+def measure_receipt(coefficients: FloatArray, density: FloatArray, meter: FloatArray) -> None:
     """Add a receipt to the numbers of a meter: its coefficients l^2 / d and the density d of its atoms."""
     m = coefficients.shape[0]
     uniform, mixture, weight, square, largest = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -136,7 +136,7 @@ def value_and_gradient(
 
 
 @kernel
-def hessian(ratios: FloatArray, coefficients: FloatArray, mixture: FloatArray, out: FloatArray) -> None:
+def write_hessian(ratios: FloatArray, coefficients: FloatArray, mixture: FloatArray, out: FloatArray) -> None:
     """Write the Hessian mean[ 2 c q q' / (w.q)^3 ]."""
     m = ratios.shape[0]
     k = mixture.shape[0]

@@ -21,7 +21,7 @@ def kernel(function: F) -> F:
 
     Division by zero gives infinity, as in NumPy.  No fast-math: results must not depend on the compiler's mood.
     """
-    return _compiled(function)
+    return _compile_function(function)
 
 
 def part(function: F) -> F:
@@ -30,14 +30,14 @@ def part(function: F) -> F:
     A call that is given all arrays of a matrix counts references to them, which for short rows takes longer than the
     row.  Only rows are worth it: draws, sum trees and replay buffers were no faster when compiled like this.
     """
-    return _compiled(function, inline="always")
+    return _compile_function(function, inline="always")
 
 
-def _compiled(function: F, inline: Literal["never", "always"] = "never") -> F:
+def _compile_function(function: F, inline: Literal["never", "always"] = "never") -> F:
     try:
         dispatcher = numba.njit(cache=True, error_model="numpy", inline=inline)(function)
     except RuntimeError as error:  # no folder can be written to: every process compiles for itself
-        _warn(error)
+        _warn_once(error)
         return cast(F, numba.njit(error_model="numpy", inline=inline)(function))
     if hasattr(dispatcher, "_cache"):  # not when Numba is told to compile nothing
         dispatcher._cache = TolerantCache(dispatcher._cache)
@@ -58,7 +58,7 @@ class TolerantCache:
         try:
             return self._cache.load_overload(signature, target)
         except Exception as error:  # a damaged pickle can raise anything
-            _warn(error, self._cache.cache_path)
+            _warn_once(error, self._cache.cache_path)
             if not isinstance(error, OSError):
                 with suppress(Exception):
                     self._cache.flush()
@@ -69,13 +69,13 @@ class TolerantCache:
         try:
             self._cache.save_overload(signature, result)
         except Exception as error:  # it reads the index, too
-            _warn(error, self._cache.cache_path)
+            _warn_once(error, self._cache.cache_path)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return getattr(self._cache, name)
 
 
-def _warn(error: Exception, folder: str | None = None) -> None:
+def _warn_once(error: Exception, folder: str | None = None) -> None:
     """Warn once in a process that machine code cannot be kept, or what was kept not read."""
     global _warned
     if _warned:

@@ -10,7 +10,7 @@ from varmix._kernels.jit import kernel
 
 
 @kernel
-def mix(x: np.uint64) -> np.uint64:
+def mix_bits(x: np.uint64) -> np.uint64:
     """Scramble 64 bits (the finaliser of splitmix64)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -21,14 +21,14 @@ def mix(x: np.uint64) -> np.uint64:
 def uniform(state: AnyArray) -> float:
     """Give the next number in [0, 1), and move the state on."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
-    return float(mix(state[0]) >> np.uint64(11)) * 2.0**-53
+    return float(mix_bits(state[0]) >> np.uint64(11)) * 2.0**-53
 
 
 @kernel
-def start(uniforms: FloatArray) -> AnyArray:
+def seed_state(uniforms: FloatArray) -> AnyArray:
     """Give the state that follows from two uniforms, 32 bits of each; scrambled, so that similar ones part at once."""
     state = np.empty(1, dtype=np.uint64)
     high = np.uint64(uniforms[0] * 2.0**32)
     low = np.uint64(uniforms[1] * 2.0**32)
-    state[0] = mix((high << np.uint64(32)) | low)
+    state[0] = mix_bits((high << np.uint64(32)) | low)
     return state

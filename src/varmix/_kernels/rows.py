@@ -20,7 +20,7 @@ class Rows(NamedTuple):
 
 
 @part
-def dot(rows: Rows, i: int, v: FloatArray) -> float:
+def dot_row(rows: Rows, i: int, v: FloatArray) -> float:
     """Give the inner product of row i with `v`, in four sums: strict addition of one would wait for itself."""
     a = b = c = e = 0.0
     if rows.indptr.shape[0]:
@@ -41,7 +41,7 @@ def dot(rows: Rows, i: int, v: FloatArray) -> float:
 
 
 @kernel
-def fetch(rows: Rows, y: FloatArray, lengths: FloatArray, points: IntArray) -> float:
+def prefetch_rows(rows: Rows, y: FloatArray, lengths: FloatArray, points: IntArray) -> float:
     """Read all of these rows, one number in every eight, and what else is used of them.
 
     Shuffled rows are waited for in main memory.  Reads that nothing depends on are waited for together, so a loop of
@@ -63,7 +63,7 @@ def fetch(rows: Rows, y: FloatArray, lengths: FloatArray, points: IntArray) -> f
 
 
 @part
-def add(rows: Rows, i: int, scale: float, v: FloatArray) -> None:
+def add_row(rows: Rows, i: int, scale: float, v: FloatArray) -> None:
     """Add `scale` times row i to `v`."""
     if rows.indptr.shape[0]:
         for p in range(rows.indptr[i], rows.indptr[i + 1]):
@@ -75,36 +75,36 @@ def add(rows: Rows, i: int, scale: float, v: FloatArray) -> None:
 
 
 @kernel
-def products(rows: Rows, v: FloatArray, out: FloatArray) -> None:
+def multiply_rows(rows: Rows, v: FloatArray, out: FloatArray) -> None:
     """Write the inner product of every row with `v`."""
     for i in range(out.shape[0]):
-        out[i] = dot(rows, i, v)
+        out[i] = dot_row(rows, i, v)
 
 
 @kernel
 def some_products(rows: Rows, points: IntArray, v: FloatArray, out: FloatArray) -> None:
     """Write the inner products of these rows with `v`."""
     for r in range(points.shape[0]):
-        out[r] = dot(rows, points[r], v)
+        out[r] = dot_row(rows, points[r], v)
 
 
 @kernel
 def scaled_rows(rows: Rows, points: IntArray, scales: FloatArray, out: FloatArray) -> None:
     """Add scale times row, for these rows, to the rows of `out`."""
     for r in range(points.shape[0]):
-        add(rows, points[r], scales[r], out[r])
+        add_row(rows, points[r], scales[r], out[r])
 
 
 @kernel
-def combine(rows: Rows, scales: FloatArray, out: FloatArray) -> None:
+def combine_rows(rows: Rows, scales: FloatArray, out: FloatArray) -> None:
     """Add the sum of all rows, each times its scale."""
     for i in range(scales.shape[0]):
         if scales[i] != 0.0:
-            add(rows, i, scales[i], out)
+            add_row(rows, i, scales[i], out)
 
 
 @kernel
-def lengths(rows: Rows, constant: float, out: FloatArray) -> None:
+def write_lengths(rows: Rows, constant: float, out: FloatArray) -> None:
     """Write the Euclidean length of every row with a `constant` behind it; the 1.0 makes float32 a double."""
     for i in range(out.shape[0]):
         total = constant * constant

@@ -47,15 +47,15 @@ def shifted_gradient(
     On the simplex only differences of gradient entries matter.  At a minimum they cancel, so both the entries
     and the differences are summed in doubled precision.
     """
-    base, base_rest = _entry(w, g, M, x, anchor)
+    base, base_rest = _compute_entry(w, g, M, x, anchor)
     for i in range(size):
-        high, low = _entry(w, g, M, x, index[i])
+        high, low = _compute_entry(w, g, M, x, index[i])
         total, rest = two_sum(high, -base)
         out[i] = total + (rest + (low - base_rest))
 
 
 @kernel
-def _entry(w: FloatArray, g: FloatArray, M: FloatArray, x: FloatArray, i: int) -> tuple[float, float]:
+def _compute_entry(w: FloatArray, g: FloatArray, M: FloatArray, x: FloatArray, i: int) -> tuple[float, float]:
     high = g[i]
     low = 0.0
     for j in range(w.shape[0]):
@@ -67,11 +67,11 @@ def _entry(w: FloatArray, g: FloatArray, M: FloatArray, x: FloatArray, i: int) -
 
 
 # A pivot below this part of its diagonal entry is rounding: the matrix is singular there.
-SINGULAR = 1e-15
+MIN_PIVOT_RATIO = 1e-15
 
 
 @kernel
-def factor(M: FloatArray, index: IntArray, size: int, last: int, force: float, upper: FloatArray) -> float:
+def factor_metric(M: FloatArray, index: IntArray, size: int, last: int, force: float, upper: FloatArray) -> float:
     """Write U with U'U = D' M D, where D moves the coordinates `index` against `last`, so that their sum is kept.
 
     Gives the product of the pivots that are small beside their diagonal entries: how many digits are lost, which may
@@ -89,8 +89,8 @@ def factor(M: FloatArray, index: IntArray, size: int, last: int, force: float, u
     for i in range(size):
         diagonal = M[index[i], index[i]] - 2.0 * M[index[i], last] + corner
         pivot = upper[i, i]
-        if not pivot > SINGULAR * size * diagonal:
-            pivot = max(SINGULAR * size * diagonal, 1e-30 * force, 1e-300)
+        if not pivot > MIN_PIVOT_RATIO * size * diagonal:
+            pivot = max(MIN_PIVOT_RATIO * size * diagonal, 1e-30 * force, 1e-300)
             upper[i, i + 1 : size] = 0.0
         ratio = pivot / diagonal if diagonal > 0.0 else 0.0
         if ratio < 0.1:
@@ -107,7 +107,7 @@ def factor(M: FloatArray, index: IntArray, size: int, last: int, force: float, u
 
 
 @kernel
-def solve(upper: FloatArray, size: int, b: FloatArray) -> None:
+def solve_factored(upper: FloatArray, size: int, b: FloatArray) -> None:
     """Solve U'U x = b in place."""
     for i in range(size):
         b[i] *= upper[i, i]
@@ -122,13 +122,13 @@ def solve(upper: FloatArray, size: int, b: FloatArray) -> None:
 
 
 # A factor of this quality has lost half of the digits of a double.
-ILL_CONDITIONED = 1e-8
+MIN_FACTOR_QUALITY = 1e-8
 # A pivot factors the metric of the free coordinates, in about size^3 / 6 products.  The cubes of all pivots of a step
 # may add up to this, about two seconds, or to ten times k^3.  Up to k = 170 no step reaches that.
-MOST_WORK = 1e10
-LEAST_FACTORS = 10
+MAX_PIVOT_WORK = 1e10
+MIN_FACTORISATIONS = 10
 # Gradient steps that follow when the budget is spent before the minimum is found: k^2 products each.
-LAST_STEPS = 300
+MAX_GRADIENT_STEPS = 300
 # What a step that was cut short counts down from; -1 is that of a step where nothing could be decided.
 CUT_SHORT = -2
 
@@ -168,7 +168,7 @@ def project_restricted(v: FloatArray, gamma: float, out: FloatArray) -> None:
 
 
 @kernel
-def settle(x: FloatArray, gamma: float) -> None:
+def clip_to_simplex(x: FloatArray, gamma: float) -> None:
     """Remove rounding from a nearly feasible `x`: no negative entry, `x_k >= gamma` and a sum of one."""
     last = x.shape[0] - 1
     x[last] -= gamma
@@ -189,8 +189,8 @@ def metric_step(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: Fl
     """Write argmin <g, x> + 1/2 (x - w)' M (x - w) over the restricted simplex into `x`; count the pivots."""
     lower = np.zeros(w.shape[0])
     lower[-1] = gamma
-    pivots = bounded_step(w, g, M, lower, max(MOST_WORK, LEAST_FACTORS * float(w.shape[0]) ** 3), x)
-    settle(x, gamma)
+    pivots = bounded_step(w, g, M, lower, max(MAX_PIVOT_WORK, MIN_FACTORISATIONS * float(w.shape[0]) ** 3), x)
+    clip_to_simplex(x, gamma)
     return pivots
 
 
@@ -206,7 +206,7 @@ def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray,
 
     There may be as many pivots as bounds.  So the work is capped: the cubes of their sizes may add up to `budget`.  A
     step that is cut short is feasible and no worse than `w`, since every pivot leads down, and its count is `CUT_SHORT`
-    minus the pivots: `approach` may go on from there.
+    minus the pivots: `descend_projected` may go on from there.
     """
     x[:] = w
     pivots = _active_set(w, g, M, lower, budget, x)
@@ -238,17 +238,17 @@ def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, 
     limit: int = 20 + 10 * k
     done = 0.0
     for iteration in range(limit):
-        size, last = _split(free, M, index)
+        size, last = _list_free(free, M, index)
         if last < 0:  # the bounds leave one point
             return iteration
         done += float(size) ** 3
         if done > budget:
             return CUT_SHORT - iteration
-        quality = factor(M, index, size, last, force, upper)
-        step, blocking = _descend(x, gradient, lower, index, size, last, upper, descent)
-        ill = quality < ILL_CONDITIONED
+        quality = factor_metric(M, index, size, last, force, upper)
+        step, blocking = _descend_to_bound(x, gradient, lower, index, size, last, upper, descent)
+        ill = quality < MIN_FACTOR_QUALITY
         if blocking < 0 and ill:
-            _refine(w, g, M, x, lower, index, size, last, upper, descent)
+            _refine_minimum(w, g, M, x, lower, index, size, last, upper, descent)
         if blocking < 0 and size == k - 1:  # no bound touched: nothing to let go of
             return iteration + 1
         level, scale = _gradient_at(w, g, M, x, free, ill, gradient)
@@ -271,7 +271,7 @@ def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, 
 
 
 @kernel
-def approach(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> None:
+def descend_projected(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> None:
     """Move `x` by projected gradient steps in the metric of M's diagonal, each as far as it leads down.
 
     The lengths are those of Barzilai and Borwein.  `x` must be feasible; if it is worse than `w`, it starts there.
@@ -297,7 +297,7 @@ def approach(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: 
         room += x[j] - lower[j]
         scale[j] = max(M[j, j] / largest, 1e-12) if largest > 0.0 else 1.0
     length = 1.0 / largest if largest > 0.0 else 1.0
-    for _ in range(LAST_STEPS):
+    for _ in range(MAX_GRADIENT_STEPS):
         for j in range(k):
             aim[j] = (x[j] - lower[j]) - length * gradient[j] / scale[j]
         _project_scaled(aim, scale, room, move)
@@ -366,7 +366,7 @@ def _write_product(M: FloatArray, x: FloatArray, out: FloatArray) -> None:
 
 
 @kernel
-def _split(free: IntArray, M: FloatArray, index: IntArray) -> tuple[int, int]:
+def _list_free(free: IntArray, M: FloatArray, index: IntArray) -> tuple[int, int]:
     """List the free coordinates but one; give their number and that one, the flattest.
 
     The flattest follows from the others because the sum is fixed.  Eliminating it, rather than bordering the system
@@ -385,7 +385,7 @@ def _split(free: IntArray, M: FloatArray, index: IntArray) -> tuple[int, int]:
 
 
 @kernel
-def _descend(
+def _descend_to_bound(
     x: FloatArray,
     gradient: FloatArray,
     lower: FloatArray,
@@ -398,14 +398,14 @@ def _descend(
     """Move `x` to the minimum over the free coordinates or to the first bound; give the step and that bound."""
     for i in range(size):
         descent[i] = gradient[last] - gradient[index[i]]
-    solve(upper, size, descent)
+    solve_factored(upper, size, descent)
     rest = 0.0
     step = 1.0
     blocking = -1
     for i in range(size):
         rest -= descent[i]
-        step, blocking = _shorten(x, lower, index[i], descent[i], step, blocking)
-    step, blocking = _shorten(x, lower, last, rest, step, blocking)
+        step, blocking = _shorten_step(x, lower, index[i], descent[i], step, blocking)
+    step, blocking = _shorten_step(x, lower, last, rest, step, blocking)
     for i in range(size):
         x[index[i]] += step * descent[i]
     x[last] += step * rest
@@ -413,7 +413,9 @@ def _descend(
 
 
 @kernel
-def _shorten(x: FloatArray, lower: FloatArray, j: int, move: float, step: float, blocking: int) -> tuple[float, int]:
+def _shorten_step(
+    x: FloatArray, lower: FloatArray, j: int, move: float, step: float, blocking: int
+) -> tuple[float, int]:
     """Shorten `step` so that x_j does not pass its bound."""
     if move < 0.0:
         room = max(x[j] - lower[j], 0.0)
@@ -423,7 +425,7 @@ def _shorten(x: FloatArray, lower: FloatArray, j: int, move: float, step: float,
 
 
 @kernel
-def _refine(
+def _refine_minimum(
     w: FloatArray,
     g: FloatArray,
     M: FloatArray,
@@ -438,7 +440,7 @@ def _refine(
     """Iterative refinement of a minimum over the free coordinates, with residuals in doubled precision."""
     for _ in range(4):
         shifted_gradient(w, g, M, x, index, size, last, descent)
-        solve(upper, size, descent)
+        solve_factored(upper, size, descent)
         rest = 0.0
         largest = 0.0
         for i in range(size):

@@ -7,15 +7,15 @@ from typing import Protocol, runtime_checkable
 from varmix._core.draw import Draw, Rows
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Space, Subsets
-from varmix._core.state import CheckpointError, describe, require
+from varmix._core.state import CheckpointError, describe_value, require_entries
 from varmix._core.validation import FloatArray, IntArray, State, same
 
 
 class Components(Protocol):
     """What a sampler needs of k distributions p_1, ..., p_k.
 
-    The last one is the anchor: uniform on the space, or its target.  Only density ratios q_j = p_j / u are ever
-    asked for.  A family may change between rounds (a replay buffer does): `draw` gives atoms together with their
+    The last one is the uniform component: uniform on the space, or its target.  Only density ratios q_j = p_j / u are
+    ever asked for.  A family may change between rounds (a replay buffer does): `draw` gives atoms together with their
     ratios at that moment, and the receipt keeps both.
     """
 
@@ -176,14 +176,16 @@ class Family(ABC):
 
     def load_state_dict(self, state: State) -> None:
         """Check that the state is of a family of this kind and shape; there is nothing else to load."""
-        require(state, set(Family.state_dict(self)), type(self).__name__)
+        require_entries(state, set(Family.state_dict(self)), type(self).__name__)
         self.check_shape(state)
 
     def check_shape(self, state: State) -> None:
         """Refuse the state of another kind or shape of family."""
         for name, value in Family.state_dict(self).items():
             if not same(state[name], value):
-                what = "the target" if name == "target" else f"{name} was {describe(state[name])} and is {value!r}"
+                what = (
+                    "the target" if name == "target" else f"{name} was {describe_value(state[name])} and is {value!r}"
+                )
                 raise CheckpointError(
                     f"The saved components do not fit: {what} {'differs' if name == 'target' else 'here'}. "
                     f"Rebuild the components as they were when the state was saved."

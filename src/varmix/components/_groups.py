@@ -12,22 +12,22 @@ from numpy.typing import ArrayLike
 from varmix._core.draw import Draw, Rows
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError, require, restored
+from varmix._core.state import CheckpointError, require_entries, restore_array
 from varmix._core.validation import AnyArray, FloatArray, IntArray, State, as_atoms, as_fraction, same
 from varmix.components import _groups_kernels as kernels
 from varmix.components._base import Components, Family
 from varmix.components._groups_cursors import Cursors
 from varmix.components._groups_norm_split import NormSplit
-from varmix.components._labels import encode, smallest
+from varmix.components._labels import choose_dtype, encode_labels
 
 
 @final
 class Groups(Family):
     """Component j draws the points labelled j: `p_j = (1 - smoothing) * (target inside j) + smoothing * target`.
 
-    The uniform law, and so the smoothing and the anchor, is a mixture of the groups by their masses W, the parts of the
-    target that they hold.  So the lanes are always the groups: lane j serves the share
-    `pi_j = (1 - smoothing) w_j + W_j (w_u + smoothing (1 - w_u))`, and the density of a point is `pi_j / W_j`.
+    The uniform law, and so the smoothing and the uniform component, is a mixture of the groups by their masses W, the
+    parts of the target that they hold.  So the lanes are always the groups: lane j serves the share `pi_j = (1 -
+    smoothing) w_j + W_j (w_u + smoothing (1 - w_u))`, and the density of a point is `pi_j / W_j`.
 
     With `replacement=False` every group is visited in a shuffled order and reshuffled when it runs out: the reshuffled
     mixture, to be used with round-robin allocation (`varmix.vrm` chooses it) or shuffled.  With a fixed mixture it is
@@ -102,7 +102,7 @@ class Groups(Family):
         if resplit is not None and resplit != "norms":
             raise ValueError(f"resplit must be None or 'norms', got {resplit!r}.")
         self.resplit = resplit
-        self.labels, self._codes = encode(labels)
+        self.labels, self._codes = encode_labels(labels)
         self._build(target)
 
     @classmethod
@@ -202,7 +202,7 @@ class Groups(Family):
         """Turn every group into its sub-groups, as they are before any norm was seen."""
         cross = NormSplit(np.diff(self._start), self.space.n)
         self.labels = self.labels[cross.groups]
-        self._codes = cross.first.astype(smallest(len(self.labels)))[self._codes]
+        self._codes = cross.first.astype(choose_dtype(len(self.labels)))[self._codes]
         cross.split(self._members, self._codes)
         self._sort()
         return cross
@@ -253,7 +253,7 @@ class Groups(Family):
     @property
     def rows(self) -> Rows:
         """From groups to their rows of ratios: what never changes, so that a receipt may ask at any time."""
-        return partial(_rows, self._inside, self.smoothing, self.k)
+        return partial(_build_rows, self._inside, self.smoothing, self.k)
 
     @property
     def observes(self) -> bool:
@@ -292,7 +292,7 @@ class Groups(Family):
 
     def load_state_dict(self, state: State) -> None:
         """Check that these are the groups that were saved, and bring cursors and sub-groups to where they were."""
-        require(state, set(self.state_dict()), "Groups")
+        require_entries(state, set(self.state_dict()), "Groups")
         self.check_shape(state)
         if not same(state["smoothing"], self.smoothing) or not same(state["masses"], self.masses):
             raise CheckpointError(
@@ -306,7 +306,7 @@ class Groups(Family):
         cross, codes, members, cursors = self._cross, self._codes, self._members, self._cursors
         if cross is not None:
             cross, codes = cross.loaded(state, members, codes)
-            due = restored(state["due"], np.empty(self.space.n, dtype=np.bool_), "due")
+            due = restore_array(state["due"], np.empty(self.space.n, dtype=np.bool_), "due")
             members = np.empty_like(members)
             kernels.sort_by_group(codes, self._target, self._start, members)
         if not self.replacement:
@@ -314,7 +314,7 @@ class Groups(Family):
         self._cross, self._codes, self._members, self._cursors = cross, codes, members, cursors
 
 
-def _rows(inside: FloatArray, outside: float, k: int, groups: IntArray) -> FloatArray:
+def _build_rows(inside: FloatArray, outside: float, k: int, groups: IntArray) -> FloatArray:
     rows = np.empty((len(groups), k))
     kernels.group_rows(groups, inside, outside, rows)
     return rows

@@ -5,7 +5,7 @@ from copy import copy
 import numpy as np
 
 from varmix._core.rng import Uniforms
-from varmix._core.state import CheckpointError, describe, restored
+from varmix._core.state import CheckpointError, describe_value, restore_array
 from varmix._core.validation import AnyArray, IntArray, State
 from varmix.components import _groups_kernels as kernels
 
@@ -86,8 +86,8 @@ class Cursors:
 
     def loaded(self, state: State, members: AnyArray, marks: AnyArray | None = None) -> "Cursors":
         """Give cursors through `members` where `state` was saved, with these points due, after checking it."""
-        position = restored(state["position"], self._position, "position")
-        turn = restored(state["turn"], self._turn, "turn")
+        position = restore_array(state["position"], self._position, "position")
+        turn = restore_array(state["turn"], self._turn, "turn")
         sizes = np.diff(self._start)
         if (position < 0).any() or (position > sizes).any() or (turn < 0).any() or (turn > LATEST_TURN).any():
             raise CheckpointError(
@@ -98,7 +98,7 @@ class Cursors:
             raise CheckpointError("The saved cursors have moved, but their seed is missing: the state is damaged.")
         if seed is not None and not (type(seed) is int and 0 <= seed < 2**64):
             raise CheckpointError(
-                f"The seed of the saved cursors must be 64 bits, got {describe(seed)}: the state is damaged."
+                f"The seed of the saved cursors must be 64 bits, got {describe_value(seed)}: the state is damaged."
             )
         other = copy(self)
         other._position, other._turn, other._seed, other._order = position, turn, seed, None

@@ -4,7 +4,7 @@ import numpy as np
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray
 from varmix._kernels.jit import kernel
-from varmix._kernels.random import mix
+from varmix._kernels.random import mix_bits
 
 
 @kernel
@@ -89,7 +89,7 @@ def draw_weighted(
 
 @kernel
 def group_rows(group: IntArray, inside: FloatArray, outside: float, out: FloatArray) -> None:
-    """Write a row of ratios per group: inside[g] in its own column, `outside` in the others, one for the anchor."""
+    """Write a row of ratios per group: inside[g] in its own column, `outside` in others, one for the uniform one."""
     groups = inside.shape[0]
     for r in range(group.shape[0]):
         g = group[r]
@@ -113,7 +113,7 @@ def group_lanes(w: FloatArray, masses: FloatArray, smoothing: float, out: FloatA
 @kernel
 def swap_target(key: np.uint64, position: int, size: int) -> int:
     """Give the partner of `position` in a Fisher-Yates shuffle of `size` entries whose order follows from `key`."""
-    bits = mix(key + np.uint64(position) * np.uint64(0x9E3779B97F4A7C15))
+    bits = mix_bits(key + np.uint64(position) * np.uint64(0x9E3779B97F4A7C15))
     u = float(bits >> np.uint64(11)) * 2.0**-53
     return position + int(u * (size - position))
 
@@ -121,11 +121,11 @@ def swap_target(key: np.uint64, position: int, size: int) -> int:
 @kernel
 def turn_key(seed: np.uint64, group: int, turn: int) -> np.uint64:
     """Give the key of the order in which `group` is visited in its turn `turn`."""
-    return mix(mix(mix(seed) ^ np.uint64(group)) ^ np.uint64(turn))
+    return mix_bits(mix_bits(mix_bits(seed) ^ np.uint64(group)) ^ np.uint64(turn))
 
 
 @kernel
-def advance(order: AnyArray, first: int, size: int, key: np.uint64, here: int) -> int:
+def advance_shuffle(order: AnyArray, first: int, size: int, key: np.uint64, here: int) -> int:
     """Swap the point that comes at place `here` of a group's shuffled order into that place, and give it."""
     other = first + swap_target(key, here, size)
     chosen = order[other]
@@ -165,7 +165,7 @@ def draw_cursor(
             turn[g] += 1
             due[g] = 0
             order[first : first + size] = members[first : first + size]
-        atoms[r] = advance(order, first, turn_size(due[g], size), turn_key(seed, g, turn[g]), position[g])
+        atoms[r] = advance_shuffle(order, first, turn_size(due[g], size), turn_key(seed, g, turn[g]), position[g])
         position[g] += 1
 
 
@@ -179,7 +179,7 @@ def replay_cursors(
         size = turn_size(due[g], start[g + 1] - first)
         key = turn_key(seed, g, turn[g])
         for here in range(min(position[g], size)):
-            advance(order, first, size, key, here)
+            advance_shuffle(order, first, size, key, here)
 
 
 @kernel
@@ -203,7 +203,7 @@ def deal_in(seed: np.uint64, turn: IntArray, old: AnyArray, new: AnyArray, share
     """
     for i in range(old.shape[0]):
         if old[i] != new[i]:
-            bits = mix(turn_key(seed, new[i], turn[new[i]]) ^ np.uint64(i))
+            bits = mix_bits(turn_key(seed, new[i], turn[new[i]]) ^ np.uint64(i))
             marks[i] = float(bits >> np.uint64(11)) * 2.0**-53 < shares[new[i]]
 
 
@@ -229,32 +229,32 @@ def due_first(start: IntArray, members: AnyArray, marks: AnyArray, order: AnyArr
                 due[g] = place - start[g]
 
 
-LARGEST = float(np.finfo(np.float32).max)
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MAX_STORED_NORM = float(np.finfo(np.float32).max)
+GOLDEN_RATIO_BITS = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
-def remember(atoms: IntArray, norms: FloatArray, seen: AnyArray) -> None:
+def remember_norms(atoms: IntArray, norms: FloatArray, seen: AnyArray) -> None:
     """Write the norms of these atoms; of an atom that comes twice the later one stays."""
     for r in range(atoms.shape[0]):
-        seen[atoms[r]] = min(abs(norms[r]), LARGEST)  # not -0.0, whose bits are those of a large number
+        seen[atoms[r]] = min(abs(norms[r]), MAX_STORED_NORM)  # not -0.0, whose bits are those of a large number
 
 
 @kernel
 def rank_key(bits: np.uint32, point: int) -> np.uint64:
     """Give what a point is ranked by: the bits of its norm, which ascend with it, then chance: no file has an order."""
-    chance = mix(np.uint64(point) + GOLDEN) >> np.uint64(32)
+    chance = mix_bits(np.uint64(point) + GOLDEN_RATIO_BITS) >> np.uint64(32)
     return (np.uint64(bits) << np.uint64(32)) | chance
 
 
 @kernel
-def select(keys: AnyArray, points: AnyArray, low: int, high: int, place: int) -> None:
+def partition_points(keys: AnyArray, points: AnyArray, low: int, high: int, place: int) -> None:
     """Reorder places low..high-1 of both arrays: before `place` come the smaller keys, behind it the larger ones.
 
     Quickselect.  Pivots are chosen by chance, so that no order of the data makes it slow.
     """
     while high - low > 1:
-        turn = mix((np.uint64(low) << np.uint64(32)) + np.uint64(high))
+        turn = mix_bits((np.uint64(low) << np.uint64(32)) + np.uint64(high))
         pivot = keys[low + int(turn % np.uint64(high - low))]
         i = low
         j = high - 1
@@ -291,7 +291,7 @@ def rank_points(norms: AnyArray, bits: AnyArray, points: AnyArray, keys: AnyArra
             known += 1
     middle = np.uint32(0)
     if 0 < known < size:
-        select(keys, points, 0, known, known // 2)
+        partition_points(keys, points, 0, known, known // 2)
         middle = np.uint32(keys[known // 2] >> np.uint64(32))
     for i in range(known, size):
         keys[i] = rank_key(middle, points[i])
@@ -321,6 +321,6 @@ def split_groups(
             begin = start[j] - low
             end = start[j + 1] - low
             if end < size:
-                select(keys, points, begin, size, end)
+                partition_points(keys, points, begin, size, end)
             for i in range(begin, end):
                 codes[points[i]] = j

@@ -5,14 +5,14 @@ from copy import copy
 import numpy as np
 
 from varmix._core.draw import Draw
-from varmix._core.state import CheckpointError, restored
+from varmix._core.state import CheckpointError, restore_array
 from varmix._core.validation import AnyArray, FloatArray, IntArray, State
 from varmix.components import _groups_kernels as kernels
 
 # The parts of a group, smallest norms first.  Norms usually have a tail: beside thirds, a small last part costs light
 # tails next to nothing (second moment 0.71 and 0.70 of uniform's for half-normal norms) and catches heavy ones (0.15
 # and 0.34 for lognormal norms of deviation 2).
-PARTS = (1 / 2, 3 / 8, 1 / 8)
+PART_SHARES = (1 / 2, 3 / 8, 1 / 8)
 
 
 class NormSplit:
@@ -47,7 +47,7 @@ class NormSplit:
     """
 
     def __init__(self, sizes: IntArray, n: int) -> None:
-        pieces = _pieces(sizes)
+        pieces = _split_sizes(sizes)
         occupied = pieces > 0
         self.groups: IntArray = np.nonzero(occupied)[0]
         self.first: IntArray = np.concatenate([[0], np.cumsum(occupied.sum(axis=1))])
@@ -62,7 +62,7 @@ class NormSplit:
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
         """Remember the norms of the points that were drawn."""
-        kernels.remember(draw.indices, norms, self._seen)
+        kernels.remember_norms(draw.indices, norms, self._seen)
 
     def split(self, members: AnyArray, codes: AnyArray) -> None:
         """Write the sub-group of every member into `codes`; `members` are reordered inside their groups."""
@@ -75,10 +75,10 @@ class NormSplit:
 
     def loaded(self, state: State, members: AnyArray, codes: AnyArray) -> tuple["NormSplit", AnyArray]:
         """Give what was saved, after checking that it splits the groups that `members` and `codes` are a split of."""
-        seen = restored(state["seen"], self._seen, "seen")
+        seen = restore_array(state["seen"], self._seen, "seen")
         if (np.signbit(seen) & (seen != -1.0)).any():
             raise CheckpointError("The norms last seen that were saved must not be negative: the state is damaged.")
-        split = restored(state["split"], codes, "split")
+        split = restore_array(state["split"], codes, "split")
         within = split.max() < len(self.groups) and (self.groups[split] == self.groups[codes]).all()
         sizes = np.bincount(split[members], minlength=len(self.groups))
         if not within or not np.array_equal(sizes, np.diff(self.start)):
@@ -88,11 +88,11 @@ class NormSplit:
         return other, split
 
 
-def _pieces(sizes: IntArray) -> IntArray:
+def _split_sizes(sizes: IntArray) -> IntArray:
     """Give the sizes of the parts of groups of these sizes: nothing where a group has not a point for each."""
-    parts = len(PARTS)
+    parts = len(PART_SHARES)
     ends = np.zeros((len(sizes), parts + 1), dtype=np.int64)
-    for j, part in enumerate(np.cumsum(PARTS), start=1):
+    for j, part in enumerate(np.cumsum(PART_SHARES), start=1):
         most = np.maximum(sizes - (parts - j), 0)  # a point is left for each of the others
         ends[:, j] = np.clip(np.rint(part * sizes).astype(np.int64), ends[:, j - 1] + 1, most)
     ends[:, -1] = sizes

@@ -32,7 +32,7 @@ class Table:
         index = np.int32 if n < 2**31 else np.int64
         self.guide: AnyArray = np.empty((k, max(n // POINTS_PER_CELL, 1) + 1), dtype=index)
         largest, totals = np.empty(k), np.empty(k)
-        kernels.accumulate(ratios, np.empty(0) if target is None else target, self.cumulative, largest)
-        kernels.finish(self.cumulative, self.guide, totals)
+        kernels.accumulate_sums(ratios, np.empty(0) if target is None else target, self.cumulative, largest)
+        kernels.finish_sums(self.cumulative, self.guide, totals)
         self.scale: FloatArray = 1.0 / totals
         self.largest: FloatArray = largest * self.scale

@@ -9,18 +9,22 @@ from numpy.typing import ArrayLike
 
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Subsets
-from varmix._core.state import CheckpointError, printable, read_count, require
-from varmix._core.validation import FloatArray, IntArray, State, as_atoms, as_subsets, as_vector, first, same
+from varmix._core.state import CheckpointError, make_printable, read_count, require_entries
+from varmix._core.validation import FloatArray, IntArray, State, as_atoms, as_subsets, as_vector, find_first, same
 from varmix.components import _kdpp_kernels as determinants
 from varmix.components import _kdpp_kernels as kdpp
 from varmix.components import _kdpp_kernels as points_of
 from varmix.components._base import Components, Family
 from varmix.components._guide_table import Table
-from varmix.components._kdpp_laws import RidgedLaws, Spectrum, close, marks, same_marks
+from varmix.components._kdpp_laws import RidgedLaws, Spectrum, are_close, compute_marks, same_marks
 
-LARGEST = 690.0  # logarithm of the largest ratio that is told from larger ones: infinity would spoil what it meets
-LOST = 1e-6  # what a law may lose by eigenvalues that cannot be told from rounding
-TRIES = 32  # proposals per chosen eigenvector before the next point is found by a scan: one in 1e14 comes to that
+MAX_LOG_RATIO = (
+    690.0  # logarithm of the largest ratio that is told from larger ones: infinity would spoil what it meets
+)
+MAX_LOST_PROBABILITY = 1e-6  # what a law may lose by eigenvalues that cannot be told from rounding
+MAX_PROPOSALS_PER_VECTOR = (
+    32  # proposals per chosen eigenvector before the next point is found by a scan: one in 1e14 comes to that
+)
 
 
 @final
@@ -91,14 +95,14 @@ class KDpp(Family):
         _check_lost(laws.lost, self.ridges, spectrum)
         table = Table(np.square(spectrum.vectors), None)
         count = self.space.log_count * (1.0 + 1e-12) + 1e-9  # upwards, for lgamma is rounded
-        limits = np.clip(laws.bounds, 0.0, min(count, LARGEST))
+        limits = np.clip(laws.bounds, 0.0, min(count, MAX_LOG_RATIO))
         self.c = math.exp(float(limits.max()))
-        self._values, self._exponent, self._marks = spectrum.values, spectrum.exponent, marks(spectrum)
+        self._values, self._exponent, self._marks = spectrum.values, spectrum.exponent, compute_marks(spectrum)
         self._draws = table.cumulative, table.guide, spectrum.vectors, laws.ranks, laws.keep
         self._rows = spectrum.vectors, np.sqrt(spectrum.values), np.column_stack([laws.ratios, limits])
         self._base: FloatArray = np.append(laws.base, self.space.size / self.space.n)
         self._slope: FloatArray = np.vstack([laws.slope, np.zeros(spectrum.rank)])
-        self._tries = TRIES
+        self._tries = MAX_PROPOSALS_PER_VECTOR
 
     @property
     def has_uniform(self) -> bool:
@@ -153,7 +157,7 @@ class KDpp(Family):
         """
         points = as_atoms(points, self.space.n)
         rows = np.empty((len(points), self.k))
-        points_of.inclusion(points, self._rows[0], self._base, self._slope, rows)
+        points_of.write_inclusion(points, self._rows[0], self._base, self._slope, rows)
         return rows
 
     def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
@@ -173,15 +177,15 @@ class KDpp(Family):
 
     def load_state_dict(self, state: State) -> None:
         """Check that these are the k-DPPs that were saved."""
-        require(state, set(self.state_dict()), "KDpp")
+        require_entries(state, set(self.state_dict()), "KDpp")
         self.check_shape(state)
         if not same(state["ridges"], self.ridges):
             raise CheckpointError(
-                f"The saved k-DPPs have other ridges: {printable(state['ridges'])}. Rebuild those that were saved."
+                f"The saved k-DPPs have other ridges: {make_printable(state['ridges'])}. Rebuild those that were saved."
             )
         shift = 2 * (read_count(state, "exponent", least=-(2**20), most=2**20) - self._exponent)
         # Not the exponents: rounding may take the largest entry past a power of two.
-        if not close(state["eigenvalues"], self._values, shift):
+        if not are_close(state["eigenvalues"], self._values, shift):
             raise CheckpointError("The saved k-DPPs have other eigenvalues: rebuild them from the same features.")
         if not same_marks(state["marks"], self._marks, self._values):
             raise CheckpointError(
@@ -204,7 +208,8 @@ def _as_ridges(values: ArrayLike, size: int, spectrum: Spectrum) -> FloatArray:
         hint = "Divide the longest rows or columns, g" if spectrum.hides() else "G"
         raise ValueError(
             f"Without a ridge no set is larger than the rank of the kernel, as far as rounding lets it be told: size = "
-            f"{size}, rank = {spectrum.rank}, and ridges[{first(ridges == 0.0)}] is 0. {hint}ive a ridge above zero, "
+            f"{size}, rank = {spectrum.rank}, and ridges[{find_first(ridges == 0.0)}] is 0. {hint}ive a ridge above "
+            f"zero, "
             f"or draw smaller sets."
         )
     ridges.setflags(write=False)
@@ -213,7 +218,7 @@ def _as_ridges(values: ArrayLike, size: int, spectrum: Spectrum) -> FloatArray:
 
 def _check_lost(lost: FloatArray, ridges: FloatArray, spectrum: Spectrum) -> None:
     """Refuse features of which a part is lost beside others, where the law would be another with it."""
-    if lost.max() > LOST and spectrum.hides():
+    if lost.max() > MAX_LOST_PROBABILITY and spectrum.hides():
         j = int(lost.argmax())
         raise ValueError(
             f"Some rows or columns are so much longer than others that these are lost in rounding beside them, and "

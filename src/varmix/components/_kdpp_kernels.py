@@ -5,19 +5,19 @@ import math
 import numpy as np
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray
-from varmix._kernels.allocate import invert, spread
-from varmix._kernels.cost import weigh
+from varmix._kernels.allocate import find_lane, spread_slots
+from varmix._kernels.cost import weigh_draws
 from varmix._kernels.jit import kernel
-from varmix._kernels.random import start, uniform
+from varmix._kernels.random import seed_state, uniform
 from varmix.components._tables_kernels import look_up
-from varmix.components._uniform_kernels import fill_uniformly, insert
+from varmix.components._uniform_kernels import fill_uniformly, insert_point
 
 # What Cholesky may lose.  The errors of a pivot are a few eps of its diagonal entry, over the part that is left of it;
 # parts multiply where digits are lost little by little.  With a part of 1e-4 left, the relative error is below 1e-11.
-LEAST_PART = 1e-4
+MIN_PART_LEFT = 1e-4
 
 # What is left of a column when the others are taken out, beside the largest entry of each row, is rounding below this.
-SPANNED = 1e-14
+SPAN_TOLERANCE = 1e-14
 
 
 @kernel
@@ -36,7 +36,7 @@ def by_cholesky(gram: FloatArray, scale: float, ridge: float, upper: FloatArray)
         diagonal = scale * gram[i, i] + ridge
         if not pivot > 0.1 * diagonal:  # others lose a digit at most, and large sets have many of them
             part_left *= pivot / diagonal
-            if not part_left > LEAST_PART:
+            if not part_left > MIN_PART_LEFT:
                 return math.nan
         product *= pivot
         if not 1e-100 < product < 1e100:  # logarithms are slow: one for many pivots
@@ -64,14 +64,14 @@ def take_out(vector: FloatArray, direction: FloatArray) -> float:
 
 
 @kernel
-def stretch(vector: FloatArray, factor: float) -> None:
+def scale_vector(vector: FloatArray, factor: float) -> None:
     """Multiply a vector in place."""
     for a in range(vector.shape[0]):
         vector[a] *= factor
 
 
 @kernel
-def squared(vector: FloatArray) -> float:
+def square_length(vector: FloatArray) -> float:
     """Give the square of a vector's length."""
     total = 0.0
     for a in range(vector.shape[0]):
@@ -89,7 +89,7 @@ def stands_out(vector: FloatArray, rounding: FloatArray) -> bool:
 
 
 @kernel
-def exchange(values: FloatArray, i: int, j: int) -> None:
+def exchange_rows(values: FloatArray, i: int, j: int) -> None:
     """Exchange two rows."""
     for a in range(values.shape[1]):
         values[i, a], values[j, a] = values[j, a], values[i, a]
@@ -113,29 +113,29 @@ def by_orthogonalising(rows: FloatArray, scale: float, ridge: float) -> float:
         for a in range(length):
             basis[i, a] = math.sqrt(scale) * rows[a, i]
         basis[i, length + i] = math.sqrt(ridge)
-        square = squared(basis[i])
+        square = square_length(basis[i])
         if not square > 0.0:
             return -math.inf
-        stretch(basis[i], 1.0 / math.sqrt(square))
+        scale_vector(basis[i], 1.0 / math.sqrt(square))
         total += math.log(square)
         for a in range(length):
-            rounding[a] = max(rounding[a], SPANNED * order * abs(basis[i, a]))
+            rounding[a] = max(rounding[a], SPAN_TOLERANCE * order * abs(basis[i, a]))
     for count in range(order):
         longest = count
         for i in range(count + 1, order):
             if left[i, 0] > left[longest, 0]:
                 longest = i
-        exchange(basis, count, longest)
-        exchange(left, count, longest)
+        exchange_rows(basis, count, longest)
+        exchange_rows(left, count, longest)
         vector = basis[count]
         for b in range(count):
             take_out(vector, basis[b])
         if not stands_out(vector, rounding):
             vector[:length] = 0.0
-        square = squared(vector)
+        square = square_length(vector)
         if not square > 0.0:
             return -math.inf
-        stretch(vector, 1.0 / math.sqrt(square))
+        scale_vector(vector, 1.0 / math.sqrt(square))
         total += math.log(square)
         for i in range(count + 1, order):
             left[i, 0] = take_out(basis[i], vector)
@@ -144,7 +144,7 @@ def by_orthogonalising(rows: FloatArray, scale: float, ridge: float) -> float:
 
 @kernel
 def set_ratios(atoms: IntArray, vectors: FloatArray, roots: FloatArray, laws: FloatArray, ratios: FloatArray) -> None:
-    """Write the ratios of sets under every law; columns beyond the laws (the anchor) are one.
+    """Write the ratios of sets under every law; columns beyond the laws (the uniform component) are one.
 
     A law is (scale, ridge, log factor, log limit): its ratio is det(scale * gram + ridge I) times the factor, and the
     limit where rounding would lift it above.  Of the two matrices with that determinant, points by points and columns
@@ -193,7 +193,7 @@ def choose_vectors(keep: FloatArray, m: int, state: AnyArray, chosen: IntArray) 
 
 
 @kernel
-def gather(row: FloatArray, chosen: IntArray, m: int, out: FloatArray) -> float:
+def gather_entries(row: FloatArray, chosen: IntArray, m: int, out: FloatArray) -> float:
     """Write the chosen entries of a row; give the square of its length."""
     square = 0.0
     for a in range(m):
@@ -204,7 +204,7 @@ def gather(row: FloatArray, chosen: IntArray, m: int, out: FloatArray) -> float:
 
 
 @kernel
-def along(vector: FloatArray, basis: FloatArray, b: int, m: int) -> float:
+def dot_basis(vector: FloatArray, basis: FloatArray, b: int, m: int) -> float:
     """Give the inner product of a vector with row b of the basis."""
     total = 0.0
     for a in range(m):
@@ -213,11 +213,11 @@ def along(vector: FloatArray, basis: FloatArray, b: int, m: int) -> float:
 
 
 @kernel
-def extend(basis: FloatArray, count: int, m: int, vector: FloatArray) -> None:
+def extend_basis(basis: FloatArray, count: int, m: int, vector: FloatArray) -> None:
     """Add to the basis what it does not span of a vector, taken out twice: rounding leaves something the first time."""
     for _ in range(2):
         for b in range(count):
-            part = along(vector, basis, b, m)
+            part = dot_basis(vector, basis, b, m)
             for a in range(m):
                 vector[a] -= part * basis[b, a]
     square = 0.0
@@ -229,7 +229,7 @@ def extend(basis: FloatArray, count: int, m: int, vector: FloatArray) -> None:
 
 
 @kernel
-def propose(
+def propose_point(
     cumulative: FloatArray,
     guide: AnyArray,
     vectors: FloatArray,
@@ -247,18 +247,18 @@ def propose(
     """
     vector = chosen[min(int(uniform(state) * m), m - 1)]
     point = look_up(cumulative, guide, vector, uniform(state))
-    left = gather(vectors[point], chosen, m, row)
+    left = gather_entries(vectors[point], chosen, m, row)
     if count > 0:
         limit = left * uniform(state)
         for b in range(count):
-            left -= along(row, basis, b, m) ** 2
+            left -= dot_basis(row, basis, b, m) ** 2
             if not limit < left:
                 return -1
     return point
 
 
 @kernel
-def scan(
+def scan_points(
     vectors: FloatArray,
     chosen: IntArray,
     m: int,
@@ -279,15 +279,15 @@ def scan(
             if here < count and points[here] == i:
                 here += 1
                 continue
-            part = gather(vectors[i], chosen, m, row)
+            part = gather_entries(vectors[i], chosen, m, row)
             for b in range(count):
-                part -= along(row, basis, b, m) ** 2
+                part -= dot_basis(row, basis, b, m) ** 2
             if part > 0.0 or last < 0:
                 last = i
                 total += max(part, 0.0)
                 if total > u:
                     break
-    gather(vectors[last], chosen, m, row)
+    gather_entries(vectors[last], chosen, m, row)
     return last
 
 
@@ -308,24 +308,24 @@ def draw_sets(
     After `tries` times m proposals that were not accepted, or were there already, the next point is found by a scan.
     """
     most = keep.shape[1] - 1
-    state = start(uniforms)
+    state = seed_state(uniforms)
     chosen = np.empty(most, dtype=np.int64)
     basis = np.empty((most, most))
     row = np.empty(most)
     for r in range(lanes.shape[0]):
         points = atoms[r]
-        m = invert(ranks[lanes[r]], uniform(state)) if lanes[r] < ranks.shape[0] else 0
+        m = find_lane(ranks[lanes[r]], uniform(state)) if lanes[r] < ranks.shape[0] else 0
         choose_vectors(keep, m, state, chosen)
         for count in range(m):
             found = False
             for _ in range(tries * m):
-                point = propose(cumulative, guide, vectors, chosen, m, basis, count, state, row)
-                if point >= 0 and insert(points, count, point):
+                point = propose_point(cumulative, guide, vectors, chosen, m, basis, count, state, row)
+                if point >= 0 and insert_point(points, count, point):
                     found = True
                     break
             if not found:
-                insert(points, count, scan(vectors, chosen, m, basis, points, count, state, row))
-            extend(basis, count, m, row)
+                insert_point(points, count, scan_points(vectors, chosen, m, basis, points, count, state, row))
+            extend_basis(basis, count, m, row)
         fill_uniformly(points, m, vectors.shape[0], state)
 
 
@@ -352,14 +352,16 @@ def draw_stratified(
     """
     m = atoms.shape[0]
     lanes = np.empty(m, dtype=np.int64)
-    spread(mixture, uniforms[:m], lanes)
+    spread_slots(mixture, uniforms[:m], lanes)
     draw_sets(lanes, uniforms[m:], cumulative, guide, vectors, ranks, keep, tries, atoms)
     set_ratios(atoms, vectors, roots, laws, ratios)
-    weigh(ratios, mixture, density, weights)
+    weigh_draws(ratios, mixture, density, weights)
 
 
 @kernel
-def inclusion(points: IntArray, vectors: FloatArray, base: FloatArray, slope: FloatArray, out: FloatArray) -> None:
+def write_inclusion(
+    points: IntArray, vectors: FloatArray, base: FloatArray, slope: FloatArray, out: FloatArray
+) -> None:
     """Write base_j + sum_v slope_jv V_iv^2: the probability that a set holds the point, for every column j of `out`."""
     for r in range(points.shape[0]):
         for j in range(out.shape[1]):

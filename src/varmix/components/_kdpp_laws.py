@@ -7,9 +7,9 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.validation import AnyArray, FloatArray, IntArray, as_matrix, first
+from varmix._core.validation import AnyArray, FloatArray, IntArray, as_matrix, find_first
 
-EPS = float(np.finfo(np.float64).eps)
+MACHINE_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @final
@@ -60,13 +60,13 @@ class Spectrum:
         array([4., 9.])
         """
         features = as_matrix(X, "X")
-        scaled, exponent = _scaled(features)
+        scaled, exponent = _scale_down(features)
         vectors, singular, _ = np.linalg.svd(scaled, full_matrices=False)
-        rounding = max(features.shape) * EPS
+        rounding = max(features.shape) * MACHINE_EPSILON
 
         def balanced_rank() -> int:
-            balanced = np.ldexp(scaled, -_exponents(scaled, axis=1)[:, None])
-            balanced = np.ldexp(balanced, -_exponents(balanced, axis=0))
+            balanced = np.ldexp(scaled, -_find_exponents(scaled, axis=1)[:, None])
+            balanced = np.ldexp(balanced, -_find_exponents(balanced, axis=0))
             values = np.linalg.svd(balanced, compute_uv=False)
             return int(np.count_nonzero(values > rounding * values[0]))
 
@@ -84,14 +84,14 @@ class Spectrum:
                 f"L must be a square matrix, the kernel of every pair of points, got shape {kernel.shape}. "
                 f"Give features (n, d) to KDpp itself."
             )
-        scaled, exponent = _scaled(kernel)
+        scaled, exponent = _scale_down(kernel)
         if exponent % 2:
             scaled, exponent = scaled / 2, exponent + 1
-        precision = len(kernel) * _precision(L)
+        precision = len(kernel) * _find_precision(L)
         rounding = precision * 8
         uneven = np.abs(scaled - scaled.T) > rounding
         if uneven.any():
-            i, j = first(uneven)  # type: ignore[misc]
+            i, j = find_first(uneven)  # type: ignore[misc]
             raise ValueError(
                 f"L must be symmetric; L[{i}, {j}] is {kernel[i, j]:.6g} and L[{j}, {i}] is {kernel[j, i]:.6g}. "
                 f"Give (L + L.T) / 2 if that is what is meant."
@@ -105,7 +105,7 @@ class Spectrum:
             )
 
         def balanced_rank() -> int:
-            half = _exponents(scaled, axis=1) // 2
+            half = _find_exponents(scaled, axis=1) // 2
             found = np.linalg.eigvalsh(np.ldexp((scaled + scaled.T) / 2, -half[:, None] - half))
             return int(np.count_nonzero(found > precision * np.abs(found).max()))
 
@@ -131,21 +131,21 @@ class Spectrum:
         return self._balanced_rank is not None and len(self.cut) > 0 and self._balanced_rank() > self.rank
 
 
-def _exponents(matrix: FloatArray, axis: int) -> IntArray:
+def _find_exponents(matrix: FloatArray, axis: int) -> IntArray:
     """Give the power of two that the largest entry of every row or column is below."""
     return np.asarray(np.frexp(np.abs(matrix).max(axis=axis))[1], dtype=np.int64)
 
 
-def _scaled(matrix: FloatArray) -> tuple[FloatArray, int]:
+def _scale_down(matrix: FloatArray) -> tuple[FloatArray, int]:
     """Divide by the power of two that takes the largest entry to between a half and one."""
     exponent = int(np.frexp(np.abs(matrix).max())[1])
     return np.ldexp(matrix, -exponent), exponent
 
 
-def _precision(values: ArrayLike) -> float:
+def _find_precision(values: ArrayLike) -> float:
     """Give the relative rounding of the numbers as they were given."""
     dtype = np.asarray(values).dtype
-    return max(float(np.finfo(dtype).eps), EPS) if dtype.kind == "f" else EPS
+    return max(float(np.finfo(dtype).eps), MACHINE_EPSILON) if dtype.kind == "f" else MACHINE_EPSILON
 
 
 def log_polynomials(values: FloatArray, most: int) -> FloatArray:
@@ -234,7 +234,7 @@ class RidgedLaws:
         self.ranks: FloatArray = np.exp(terms - log_means[:, None])
         self.keep: FloatArray = keep_probabilities(values, logs)
         # det(K + ridge I) = max(ridge, 1)^most det(scale K + least I) ridge^(size - most), where nothing overflows.
-        factor = most * np.maximum(log_ridges, 0.0) + _powers(log_ridges, size - most) - log_means
+        factor = most * np.maximum(log_ridges, 0.0) + _compute_log_powers(log_ridges, size - most) - log_means
         self.ratios: FloatArray = np.column_stack([1.0 / np.maximum(scaled, 1.0), np.minimum(scaled, 1.0), factor])
         uniform = (size - m) / np.maximum(n - m, 1)  # the part of the other points that is in the set
         self.base: FloatArray = self.ranks @ uniform
@@ -248,10 +248,10 @@ class RidgedLaws:
 def _log_terms(log_ridges: FloatArray, logs: FloatArray, n: int, size: int) -> FloatArray:
     """Give the logarithms of the terms of the mean determinant, (ridges, most + 1)."""
     m = np.arange(len(logs))
-    return _powers(log_ridges[:, None], size - m) + logs + _log_shares(n, size, m)
+    return _compute_log_powers(log_ridges[:, None], size - m) + logs + _log_shares(n, size, m)
 
 
-def _powers(logs: FloatArray, exponents: IntArray | int) -> FloatArray:
+def _compute_log_powers(logs: FloatArray, exponents: IntArray | int) -> FloatArray:
     """Give the logarithm of a power; the power zero of zero is one."""
     with np.errstate(invalid="ignore"):
         return np.where(np.asarray(exponents) == 0, 0.0, logs * exponents)
@@ -271,11 +271,13 @@ def _log_bounds(spectrum: Spectrum, size: int, log_ridges: FloatArray) -> FloatA
         longest = np.log(np.partition(squares, n - size)[n - size :])
     largest = np.log(spectrum.values[-size:])
     by_rows = np.logaddexp(longest, log_ridges[:, None]).sum(axis=1)
-    by_values = np.logaddexp(largest, log_ridges[:, None]).sum(axis=1) + _powers(log_ridges, size - len(largest))
+    by_values = np.logaddexp(largest, log_ridges[:, None]).sum(axis=1) + _compute_log_powers(
+        log_ridges, size - len(largest)
+    )
     return np.asarray(np.minimum(by_rows, by_values))
 
 
-def marks(spectrum: Spectrum) -> FloatArray:
+def compute_marks(spectrum: Spectrum) -> FloatArray:
     """Give numbers that change when rows do, or their order, and not with the choice of eigenvectors nor with scale.
 
     With weights h that differ from row to row, and K over its largest eigenvalue: h'K h, |K h|^2 and sum_i h_i K_ii.
@@ -285,9 +287,9 @@ def marks(spectrum: Spectrum) -> FloatArray:
     Examples
     --------
     >>> one, other = ([[1.0], [2.0], [3.0]], [[2.0], [1.0], [3.0]])
-    >>> marks(Spectrum.from_features(one)).round(3)
+    >>> compute_marks(Spectrum.from_features(one)).round(3)
     array([0.953, 0.953, 0.661, 0.953, 0.661])
-    >>> marks(Spectrum.from_features(other)).round(3)
+    >>> compute_marks(Spectrum.from_features(other)).round(3)
     array([1.163, 1.163, 0.743, 1.163, 0.743])
     """
     values = spectrum.values / spectrum.values.max(initial=1e-300)
@@ -300,13 +302,13 @@ def marks(spectrum: Spectrum) -> FloatArray:
 def same_marks(saved: object, present: FloatArray, values: FloatArray) -> bool:
     """Whether marks are of the same rows; eigenvectors of small eigenvalues have fewer digits in common."""
     marked = np.asarray(saved)
-    if marked.shape != present.shape or not close(marked[:3], present[:3], 0):
+    if marked.shape != present.shape or not are_close(marked[:3], present[:3], 0):
         return False
     lost = math.sqrt(float(values.max(initial=1e-300) / values.min(initial=np.inf)))  # the condition of the features
     return bool(np.allclose(marked[3:], present[3:], rtol=min(1e-9 + 1e-13 * lost, 0.1)))
 
 
-def close(saved: object, present: AnyArray, shift: int) -> bool:
+def are_close(saved: object, present: AnyArray, shift: int) -> bool:
     """Whether numbers are the same, times 2^shift, but for rounding, which differs between machines.
 
     Of a small eigenvalue fewer digits are the same: those by which the features' singular value is smaller are lost.

@@ -5,15 +5,15 @@ from numpy.typing import ArrayLike
 
 from varmix._core.validation import AnyArray, as_array
 
-BLOCK = 1 << 20  # points encoded at a time, so that a hundred million of them need no large temporary arrays
+POINTS_PER_BLOCK = 1 << 20  # points encoded at a time, so that a hundred million of them need no large temporary arrays
 
 
-def encode(labels: ArrayLike) -> tuple[AnyArray, AnyArray]:
+def encode_labels(labels: ArrayLike) -> tuple[AnyArray, AnyArray]:
     """Give the distinct labels, sorted, and for each point the place of its label among them, in the smallest dtype.
 
     Examples
     --------
-    >>> distinct, codes = encode(["b", "a", "b"])
+    >>> distinct, codes = encode_labels(["b", "a", "b"])
     >>> distinct.tolist(), codes.tolist(), codes.dtype.name
     (['a', 'b'], [1, 0, 1], 'uint8')
     """
@@ -32,23 +32,23 @@ def encode(labels: ArrayLike) -> tuple[AnyArray, AnyArray]:
         if high - low < max(1024, len(values)):  # a table of what occurs is smaller than a sort
             return _encode_range(values, low, high)
     distinct, inverse = np.unique(values, return_inverse=True)
-    return distinct, inverse.astype(smallest(len(distinct)))
+    return distinct, inverse.astype(choose_dtype(len(distinct)))
 
 
 def _encode_range(values: AnyArray, low: int, high: int) -> tuple[AnyArray, AnyArray]:
     wide = np.dtype(np.uint64 if values.dtype.kind == "u" else np.int64)
-    blocks = [slice(start, start + BLOCK) for start in range(0, len(values), BLOCK)]
+    blocks = [slice(start, start + POINTS_PER_BLOCK) for start in range(0, len(values), POINTS_PER_BLOCK)]
     occurs = np.zeros(high - low + 1, dtype=bool)
     for block in blocks:
         occurs[values[block].astype(wide) - wide.type(low)] = True
     distinct = np.flatnonzero(occurs)
-    rank = (np.cumsum(occurs) - 1).astype(smallest(len(distinct)))
+    rank = (np.cumsum(occurs) - 1).astype(choose_dtype(len(distinct)))
     codes = np.empty(len(values), dtype=rank.dtype)
     for block in blocks:
         codes[block] = rank[values[block].astype(wide) - wide.type(low)]
     return distinct.astype(wide) + wide.type(low), codes
 
 
-def smallest(groups: int) -> type[np.unsignedinteger]:
+def choose_dtype(groups: int) -> type[np.unsignedinteger]:
     """Give the smallest dtype that holds the places of so many groups."""
     return np.uint8 if groups <= 2**8 else np.uint16 if groups <= 2**16 else np.uint32

@@ -10,7 +10,15 @@ from numpy.typing import ArrayLike
 from varmix._core.draw import Draw
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Window
-from varmix._core.state import CheckpointError, loading, printable, read_array, read_count, read_flag, require
+from varmix._core.state import (
+    CheckpointError,
+    make_printable,
+    read_array,
+    read_count,
+    read_flag,
+    require_entries,
+    wrap_load_errors,
+)
 from varmix._core.validation import (
     AnyArray,
     FloatArray,
@@ -24,29 +32,37 @@ from varmix._core.validation import (
 )
 from varmix.components import _replay_kernels as kernels
 from varmix.components._base import Components, Family
-from varmix.components._replay_kernels import BUCKETS, CHUNK, OCTAVES, PAGE, STEPS, Buckets, buckets_of
+from varmix.components._replay_kernels import (
+    BUCKET_COUNT,
+    BUCKETS_PER_OCTAVE,
+    CHUNK_BITS,
+    OCTAVES_BELOW_ONE,
+    PAGE_BITS,
+    Buckets,
+    buckets_of,
+)
 
 #: What stands for all magnitudes in a bucket: its middle, in logarithms.
-MAGNITUDES: FloatArray = 2.0 ** ((np.arange(BUCKETS) + 0.5) / STEPS - OCTAVES)
-LATEST = 2**60  # number of an item in a state, with room for all that come after it
-ONE = OCTAVES * STEPS  # the bucket of one
+BUCKET_MAGNITUDES: FloatArray = 2.0 ** ((np.arange(BUCKET_COUNT) + 0.5) / BUCKETS_PER_OCTAVE - OCTAVES_BELOW_ONE)
+MAX_ITEM_NUMBER = 2**60  # number of an item in a state, with room for all that come after it
+UNIT_BUCKET = OCTAVES_BELOW_ONE * BUCKETS_PER_OCTAVE  # the bucket of one
 
 
 def empty_buckets(capacity: int) -> Buckets:
     """Make room for so many items, however they are spread: 15 to 17 bytes an item from a hundred thousand on."""
-    chunks = min(capacity, (capacity >> CHUNK) + BUCKETS)  # one in every bucket may be begun
-    pages = min(chunks, (chunks >> PAGE) + BUCKETS)
+    chunks = min(capacity, (capacity >> CHUNK_BITS) + BUCKET_COUNT)  # one in every bucket may be begun
+    pages = min(chunks, (chunks >> PAGE_BITS) + BUCKET_COUNT)
     return Buckets(
         place=np.zeros((capacity, 2), dtype=np.int32),
-        counts=np.zeros(BUCKETS, dtype=np.int64),
-        directory=np.zeros((BUCKETS, (capacity >> (CHUNK + PAGE)) + 1), dtype=np.int32),
-        pages=_linked(pages, 1 << PAGE),
-        chunks=_linked(chunks, 1 << CHUNK),
+        counts=np.zeros(BUCKET_COUNT, dtype=np.int64),
+        directory=np.zeros((BUCKET_COUNT, (capacity >> (CHUNK_BITS + PAGE_BITS)) + 1), dtype=np.int32),
+        pages=_link_rows(pages, 1 << PAGE_BITS),
+        chunks=_link_rows(chunks, 1 << CHUNK_BITS),
         free=np.zeros(2, dtype=np.int64),
     )
 
 
-def _linked(number: int, width: int) -> AnyArray:
+def _link_rows(number: int, width: int) -> AnyArray:
     rows = np.empty((number, width), dtype=np.int32)
     rows[:, 0] = np.arange(1, number + 1)
     return rows
@@ -73,7 +89,7 @@ class PriorityBuckets:
         self.lists = empty_buckets(capacity)
         self._came = np.zeros(1, dtype=np.int64)
         self.gone = 0
-        self.top = ONE
+        self.top = UNIT_BUCKET
         self._seen = False
 
     @property
@@ -91,11 +107,11 @@ class PriorityBuckets:
 
     def insert(self, buckets: IntArray) -> None:
         """Put in new items; the oldest make room."""
-        kernels.insert(self.lists, self._came, buckets)
+        kernels.insert_items(self.lists, self._came, buckets)
 
     def move(self, atoms: IntArray, buckets: IntArray) -> None:
         """Put items into other buckets; what is told of those that have left is counted, and nothing else."""
-        self.gone += kernels.move(self.lists, self.total, atoms, buckets)
+        self.gone += kernels.move_items(self.lists, self.total, atoms, buckets)
 
     def see(self, buckets: IntArray) -> None:
         """Remember the largest bucket."""
@@ -120,23 +136,23 @@ class PriorityBuckets:
     def restored(cls, state: State, capacity: int) -> "PriorityBuckets":
         """Build the ring that a state was saved from, in all that later draws depend on."""
         ring = cls(capacity)
-        ring._came[0], ring.gone = read_count(state, "total", most=LATEST), read_count(state, "gone")
-        ring.top, ring._seen = read_count(state, "top", most=BUCKETS - 1), read_flag(state, "seen")
-        n, highest = len(ring), max(ring.top, ONE)  # what came before anything was seen is in the bucket of one
+        ring._came[0], ring.gone = read_count(state, "total", most=MAX_ITEM_NUMBER), read_count(state, "gone")
+        ring.top, ring._seen = read_count(state, "top", most=BUCKET_COUNT - 1), read_flag(state, "seen")
+        n, highest = len(ring), max(ring.top, UNIT_BUCKET)  # what came before anything was seen is in the bucket of one
         buckets = read_array(state, "buckets", np.int16, (n,), least=0, most=highest)
         positions = read_array(state, "positions", np.int32, (n,), least=0, most=n)
         slots = np.lexsort((positions, buckets))
         if not _count_up(buckets[slots], positions[slots]):
             raise CheckpointError("The saved buckets do not fit together: the state of this Replay is damaged.")
-        if not ring._seen and (ring.top != ONE or (buckets != ONE).any()):
+        if not ring._seen and (ring.top != UNIT_BUCKET or (buckets != UNIT_BUCKET).any()):
             raise CheckpointError("The saved Replay has priorities though none was seen: it is damaged.")
-        kernels.fill(ring.lists, slots, buckets[slots].astype(np.int64))
+        kernels.fill_buckets(ring.lists, slots, buckets[slots].astype(np.int64))
         return ring
 
 
 def _count_up(buckets: AnyArray, positions: AnyArray) -> bool:
     """Whether the positions of every bucket count up from zero; both are sorted by bucket, then by position."""
-    counts = np.bincount(buckets, minlength=BUCKETS)
+    counts = np.bincount(buckets, minlength=BUCKET_COUNT)
     starts = np.cumsum(counts) - counts
     return bool((positions == np.arange(len(buckets)) - starts[buckets]).all())
 
@@ -144,8 +160,8 @@ def _count_up(buckets: AnyArray, positions: AnyArray) -> bool:
 #: The nine (epsilon, alpha) of the paper's section 6.3.
 PAPER_SETTINGS = tuple((epsilon, alpha) for epsilon in (0.01, 0.1, 1.0) for alpha in (0.1, 0.5, 0.9))
 
-MOST_ALPHA, MOST_EPSILON = 10.0, 1e12  # so that no power leaves double precision
-MOST_ITEMS = 2**31 - 1  # slots are numbered by 32 bits
+MAX_ALPHA, MAX_EPSILON = 10.0, 1e12  # so that no power leaves double precision
+MAX_ITEMS = 2**31 - 1  # slots are numbered by 32 bits
 
 
 @final
@@ -192,11 +208,11 @@ class Replay(Family):
 
     def __init__(self, capacity: int, settings: Sequence[tuple[float, float]] = PAPER_SETTINGS) -> None:
         self._capacity = as_count(capacity, "capacity")
-        if self._capacity > MOST_ITEMS:
-            raise ValueError(f"capacity must be at most {MOST_ITEMS:,}, got {capacity:,}.")
+        if self._capacity > MAX_ITEMS:
+            raise ValueError(f"capacity must be at most {MAX_ITEMS:,}, got {capacity:,}.")
         self._settings = _as_settings(settings)
         epsilons, alphas = np.array(self._settings).T
-        self._values: FloatArray = (MAGNITUDES[:, None] + epsilons) ** alphas
+        self._values: FloatArray = (BUCKET_MAGNITUDES[:, None] + epsilons) ** alphas
         self._rings = [PriorityBuckets(self._capacity)]  # one, in a list so that views share it when it is exchanged
         self.k = len(self._settings)
         self._has_uniform = False
@@ -291,7 +307,7 @@ class Replay(Family):
     def delta(self, ids: ArrayLike) -> FloatArray:
         """Give `|delta|` of items that are there, as it is kept."""
         buckets = self._rings[0].lists.place[self.slots(ids), 0]
-        return np.asarray(MAGNITUDES[buckets])
+        return np.asarray(BUCKET_MAGNITUDES[buckets])
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
         """Take the norms of a draw for `|delta|` of its items."""
@@ -304,7 +320,7 @@ class Replay(Family):
         """Draw a bucket by the sums over buckets, and an item of it; a lane beyond the settings is uniform."""
         m, total = len(lanes), self._filled()
         atoms, ratios = np.empty(m, np.int64), np.empty((m, self.k))
-        kernels.draw(self._rings[0].lists, self._values, total, lanes, uniforms.take(m), atoms, ratios)
+        kernels.draw_atoms(self._rings[0].lists, self._values, total, lanes, uniforms.take(m), atoms, ratios)
         return atoms, ratios
 
     def draw_stratified(
@@ -321,7 +337,7 @@ class Replay(Family):
         """Give the present ratios of items that are there."""
         atoms, total = self._present(atoms, "atoms"), self._filled()
         ratios = np.empty((len(atoms), self.k))
-        kernels.rows(self._rings[0].lists, self._values, min(total, self._capacity), atoms, ratios)
+        kernels.write_ratios(self._rings[0].lists, self._values, min(total, self._capacity), atoms, ratios)
         return ratios
 
     def _filled(self) -> int:
@@ -350,13 +366,14 @@ class Replay(Family):
         CheckpointError
             If the state is damaged or of another `Replay`.  The items are then unchanged.
         """
-        with loading("a Replay"):
+        with wrap_load_errors("a Replay"):
             own = self._own()
-            require(state, set(own) | PriorityBuckets.FIELDS, "Replay")
+            require_entries(state, set(own) | PriorityBuckets.FIELDS, "Replay")
             for name, value in own.items():
                 if not same(state[name], value):
                     raise CheckpointError(
-                        f"The saved Replay does not fit: {name} was {printable(state[name])} and is {value!r} here. "
+                        f"The saved Replay does not fit: {name} was {make_printable(state[name])} and is {value!r} "
+                        f"here. "
                         f"Build it as it was when the state was saved."
                     )
             ring = PriorityBuckets.restored(state, self._capacity)
@@ -376,9 +393,9 @@ def _as_settings(settings: object) -> tuple[tuple[float, float], ...]:
         raise TypeError(f"settings must be pairs (epsilon, alpha), at least one, got {settings!r}.")
     found = tuple((as_number(epsilon, "epsilon"), as_number(alpha, "alpha")) for epsilon, alpha in pairs)
     for epsilon, alpha in found:
-        if not (0.0 <= epsilon <= MOST_EPSILON and 0.0 <= alpha <= MOST_ALPHA):
+        if not (0.0 <= epsilon <= MAX_EPSILON and 0.0 <= alpha <= MAX_ALPHA):
             raise ValueError(
-                f"A setting needs epsilon from 0 to {MOST_EPSILON:g} and alpha from 0 to {MOST_ALPHA:g}, got epsilon "
+                f"A setting needs epsilon from 0 to {MAX_EPSILON:g} and alpha from 0 to {MAX_ALPHA:g}, got epsilon "
                 f"{epsilon} and alpha {alpha}."
             )
     return found

@@ -6,16 +6,18 @@ from typing import NamedTuple
 import numpy as np
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray
-from varmix._kernels.allocate import spread
-from varmix._kernels.cost import weigh
+from varmix._kernels.allocate import spread_slots
+from varmix._kernels.cost import weigh_draws
 from varmix._kernels.jit import kernel
 
-CHUNK, PAGE = 4, 6  # bits: 16 items in a chunk, 64 chunks in a page
-STEPS = 8  # buckets an octave
-OCTAVES = 40  # below one, and as many above it
-BUCKETS = 2 * OCTAVES * STEPS
-SMALLEST, LARGEST = 2.0**-OCTAVES, 2.0**OCTAVES
-EDGES = tuple(2.0 ** (step / STEPS - 1) for step in range(1, STEPS))  # inside an octave, of numbers from 1/2 to 1
+CHUNK_BITS, PAGE_BITS = 4, 6  # bits: 16 items in a chunk, 64 chunks in a page
+BUCKETS_PER_OCTAVE = 8  # buckets an octave
+OCTAVES_BELOW_ONE = 40  # below one, and as many above it
+BUCKET_COUNT = 2 * OCTAVES_BELOW_ONE * BUCKETS_PER_OCTAVE
+MIN_MAGNITUDE, MAX_MAGNITUDE = 2.0**-OCTAVES_BELOW_ONE, 2.0**OCTAVES_BELOW_ONE
+BUCKET_EDGES = tuple(
+    2.0 ** (step / BUCKETS_PER_OCTAVE - 1) for step in range(1, BUCKETS_PER_OCTAVE)
+)  # inside an octave, of numbers from 1/2 to 1
 
 
 class Buckets(NamedTuple):
@@ -48,13 +50,13 @@ class Buckets(NamedTuple):
 @kernel
 def bucket_of(magnitude: float) -> int:
     """Give the bucket of a number of at least zero; what lies beyond the first or the last is in that one."""
-    if not magnitude >= SMALLEST:
+    if not magnitude >= MIN_MAGNITUDE:
         return 0
-    if magnitude >= LARGEST:
-        return BUCKETS - 1
+    if magnitude >= MAX_MAGNITUDE:
+        return BUCKET_COUNT - 1
     fraction, exponent = math.frexp(magnitude)
-    bucket = (exponent - 1 + OCTAVES) * STEPS
-    for edge in EDGES:  # comparisons and not a logarithm: the same on every machine
+    bucket = (exponent - 1 + OCTAVES_BELOW_ONE) * BUCKETS_PER_OCTAVE
+    for edge in BUCKET_EDGES:  # comparisons and not a logarithm: the same on every machine
         bucket += fraction >= edge
     return bucket
 
@@ -70,20 +72,20 @@ def buckets_of(deltas: FloatArray, buckets: IntArray) -> int:
 
 
 @kernel
-def find(lists: Buckets, bucket: int, position: int) -> tuple[int, int]:
+def find_entry(lists: Buckets, bucket: int, position: int) -> tuple[int, int]:
     """Give the chunk and the entry in it of a position."""
-    chunk = position >> CHUNK
-    page = lists.directory[bucket, chunk >> PAGE]
-    return lists.pages[page, chunk & ((1 << PAGE) - 1)], position & ((1 << CHUNK) - 1)
+    chunk = position >> CHUNK_BITS
+    page = lists.directory[bucket, chunk >> PAGE_BITS]
+    return lists.pages[page, chunk & ((1 << PAGE_BITS) - 1)], position & ((1 << CHUNK_BITS) - 1)
 
 
 @kernel
-def append(lists: Buckets, bucket: int, item: int) -> None:
+def append_item(lists: Buckets, bucket: int, item: int) -> None:
     """Put an item at the end of a bucket."""
     position = lists.counts[bucket]
-    if position & ((1 << CHUNK) - 1) == 0:
-        _grow(lists, bucket, position >> CHUNK)
-    chunk, entry = find(lists, bucket, position)
+    if position & ((1 << CHUNK_BITS) - 1) == 0:
+        _add_chunk(lists, bucket, position >> CHUNK_BITS)
+    chunk, entry = find_entry(lists, bucket, position)
     lists.chunks[chunk, entry] = item
     lists.place[item, 0] = bucket
     lists.place[item, 1] = position
@@ -91,48 +93,48 @@ def append(lists: Buckets, bucket: int, item: int) -> None:
 
 
 @kernel
-def remove(lists: Buckets, item: int) -> None:
+def remove_item(lists: Buckets, item: int) -> None:
     """Take an item out of its bucket; the last one takes its place."""
     bucket = lists.place[item, 0]
     position = lists.place[item, 1]
     last = lists.counts[bucket] - 1
-    chunk, entry = find(lists, bucket, last)
+    chunk, entry = find_entry(lists, bucket, last)
     if position != last:
         moved = lists.chunks[chunk, entry]
-        there, hole = find(lists, bucket, position)
+        there, hole = find_entry(lists, bucket, position)
         lists.chunks[there, hole] = moved
         lists.place[moved, 1] = position
     lists.counts[bucket] = last
     if entry == 0:
-        _shrink(lists, bucket, last >> CHUNK, chunk)
+        _free_chunk(lists, bucket, last >> CHUNK_BITS, chunk)
 
 
 @kernel
-def _grow(lists: Buckets, bucket: int, number: int) -> None:
+def _add_chunk(lists: Buckets, bucket: int, number: int) -> None:
     """Give a bucket its chunk of this number, and a page for it where it is the first of one."""
     chunk = lists.free[0]
     lists.free[0] = lists.chunks[chunk, 0]
-    inside = number & ((1 << PAGE) - 1)
+    inside = number & ((1 << PAGE_BITS) - 1)
     if inside == 0:
         page = lists.free[1]
         lists.free[1] = lists.pages[page, 0]
-        lists.directory[bucket, number >> PAGE] = page
-    lists.pages[lists.directory[bucket, number >> PAGE], inside] = chunk
+        lists.directory[bucket, number >> PAGE_BITS] = page
+    lists.pages[lists.directory[bucket, number >> PAGE_BITS], inside] = chunk
 
 
 @kernel
-def _shrink(lists: Buckets, bucket: int, number: int, chunk: int) -> None:
+def _free_chunk(lists: Buckets, bucket: int, number: int, chunk: int) -> None:
     """Take back a chunk that is empty, and its page where it was the first of one."""
     lists.chunks[chunk, 0] = lists.free[0]
     lists.free[0] = chunk
-    if number & ((1 << PAGE) - 1) == 0:
-        page = lists.directory[bucket, number >> PAGE]
+    if number & ((1 << PAGE_BITS) - 1) == 0:
+        page = lists.directory[bucket, number >> PAGE_BITS]
         lists.pages[page, 0] = lists.free[1]
         lists.free[1] = page
 
 
 @kernel
-def insert(lists: Buckets, came: IntArray, buckets: IntArray) -> None:
+def insert_items(lists: Buckets, came: IntArray, buckets: IntArray) -> None:
     """Put in new items behind those that came before; each takes the slot of the oldest when all are taken.
 
     `came` (1,) counts the items.  It is counted up here, in the same call, so that no interrupt falls between the two.
@@ -142,13 +144,13 @@ def insert(lists: Buckets, came: IntArray, buckets: IntArray) -> None:
         atom = came[0]
         slot = atom % capacity
         if atom >= capacity:
-            remove(lists, slot)
-        append(lists, buckets[i], slot)
+            remove_item(lists, slot)
+        append_item(lists, buckets[i], slot)
         came[0] = atom + 1
 
 
 @kernel
-def move(lists: Buckets, total: int, atoms: IntArray, buckets: IntArray) -> int:
+def move_items(lists: Buckets, total: int, atoms: IntArray, buckets: IntArray) -> int:
     """Move items to other buckets; give how many of them were not there (any more, or after going back in time yet)."""
     capacity = lists.place.shape[0]
     first = max(total - capacity, 0)
@@ -159,13 +161,13 @@ def move(lists: Buckets, total: int, atoms: IntArray, buckets: IntArray) -> int:
             continue
         slot = atoms[i] % capacity
         if lists.place[slot, 0] != buckets[i]:
-            remove(lists, slot)
-            append(lists, buckets[i], slot)
+            remove_item(lists, slot)
+            append_item(lists, buckets[i], slot)
     return gone
 
 
 @kernel
-def accumulate(lists: Buckets, values: FloatArray) -> tuple[IntArray, FloatArray]:
+def accumulate_buckets(lists: Buckets, values: FloatArray) -> tuple[IntArray, FloatArray]:
     """Give the buckets that hold items, and the running sums of count times value over them, a column per law.
 
     Anew for every draw: some hundred rows take a microsecond, and sums that are never updated do not drift.
@@ -186,13 +188,13 @@ def accumulate(lists: Buckets, values: FloatArray) -> tuple[IntArray, FloatArray
 
 @kernel
 def write_row(values: FloatArray, scale: FloatArray, bucket: int, row: FloatArray) -> None:
-    """Write the ratios of an item in a bucket; a column beyond the laws (the anchor) is one."""
+    """Write the ratios of an item in a bucket; a column beyond the laws (the uniform component) is one."""
     for j in range(row.shape[0]):
         row[j] = values[bucket, j] * scale[j] if j < scale.shape[0] else 1.0
 
 
 @kernel
-def draw(
+def draw_atoms(
     lists: Buckets,
     values: FloatArray,
     total: int,
@@ -205,7 +207,7 @@ def draw(
     capacity = lists.place.shape[0]
     n = min(total, capacity)
     first = total - n
-    taken, sums = accumulate(lists, values)
+    taken, sums = accumulate_buckets(lists, values)
     scale = n / sums[-1]
     for r in range(lanes.shape[0]):
         lane = lanes[r]
@@ -221,7 +223,7 @@ def draw(
             bucket = taken[low]
             rest = mass - (sums[low - 1, lane] if low > 0 else 0.0)
             position = min(max(int(rest / values[bucket, lane]), 0), lists.counts[bucket] - 1)
-            chunk, entry = find(lists, bucket, position)
+            chunk, entry = find_entry(lists, bucket, position)
             slot = int(lists.chunks[chunk, entry])
             atoms[r] = first + (slot - first) % capacity
         else:
@@ -245,15 +247,15 @@ def draw_stratified(
     """Allocate, draw and weigh in one call; the first half of the uniforms is for the slots of the batch."""
     m = atoms.shape[0]
     lanes = np.empty(m, dtype=np.int64)
-    spread(mixture, uniforms[:m], lanes)
-    draw(lists, values, total, lanes, uniforms[m:], atoms, ratios)
-    weigh(ratios, mixture, density, weights)
+    spread_slots(mixture, uniforms[:m], lanes)
+    draw_atoms(lists, values, total, lanes, uniforms[m:], atoms, ratios)
+    weigh_draws(ratios, mixture, density, weights)
 
 
 @kernel
-def rows(lists: Buckets, values: FloatArray, n: int, atoms: IntArray, ratios: FloatArray) -> None:
+def write_ratios(lists: Buckets, values: FloatArray, n: int, atoms: IntArray, ratios: FloatArray) -> None:
     """Write the ratios of atoms that are present."""
-    _, sums = accumulate(lists, values)
+    _, sums = accumulate_buckets(lists, values)
     scale = n / sums[-1]
     capacity = lists.place.shape[0]
     for r in range(atoms.shape[0]):
@@ -261,7 +263,7 @@ def rows(lists: Buckets, values: FloatArray, n: int, atoms: IntArray, ratios: Fl
 
 
 @kernel
-def fill(lists: Buckets, slots: IntArray, buckets: IntArray) -> None:
+def fill_buckets(lists: Buckets, slots: IntArray, buckets: IntArray) -> None:
     """Put slots into buckets that are empty, in this order."""
     for i in range(slots.shape[0]):
-        append(lists, buckets[i], slots[i])
+        append_item(lists, buckets[i], slots[i])

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError, describe, require, restored
+from varmix._core.state import CheckpointError, describe_value, require_entries, restore_array
 from varmix._core.validation import BoolArray, FloatArray, IntArray, State, as_atoms, as_count, as_number, same
 from varmix.components._base import Components, Family
 
@@ -27,11 +27,11 @@ class _Law(NamedTuple):
 class Sources(Family):
     """The atoms are k sources themselves, and component j always draws source j.
 
-    The anchor, which `with_uniform` adds, is the target T.  The lanes are the sources: source a serves the share
-    `pi_a = w_a + w_anchor T_a`, and its weight is `T_a / pi_a`.
+    The uniform component, which `with_uniform` adds, is the target T.  The lanes are the sources: source a serves the
+    share `pi_a = w_a + w_u T_a`, and its weight is `T_a / pi_a`.
 
     A source that has ended is dropped.  The target is then T', which is T over the sources that are left, and a
-    component whose source is gone becomes T' itself: `pi_a = w_a + (w_anchor + sum of w_j that are gone) T'_a`.  So
+    component whose source is gone becomes T' itself: `pi_a = w_a + (w_u + sum of w_j that are gone) T'_a`.  So
     there are k laws at any time, no share is lost, and weights stay below `1 / gamma`.
 
     `with_uniform` (and so `varmix.vrm`) gives a view: what is dropped here is dropped there.
@@ -76,7 +76,7 @@ class Sources(Family):
         wanted, k = self._first.target, len(self.names)
         space = self._first if alive.all() else Points(k, alive * (1.0 if wanted is None else wanted))
         target = np.full(k, 1.0 / k) if space.target is None else space.target
-        table = np.ones((k, k + 1))  # as the anchor is, so is the component of a source that is gone
+        table = np.ones((k, k + 1))  # as the uniform component is, so is the component of a source that is gone
         table[:, :k][:, alive] = np.diag(1.0 / np.where(alive, target, 1.0))[:, alive]
         return _Law(alive, space, target, table)
 
@@ -146,14 +146,15 @@ class Sources(Family):
 
     def load_state_dict(self, state: State) -> None:
         """Check that these are the sources that were saved, and drop and take up what was so then."""
-        require(state, set(self.state_dict()), "Sources")
+        require_entries(state, set(self.state_dict()), "Sources")
         for name, value in self._own().items():
             if not same(state[name], value):
                 raise CheckpointError(
-                    f"The saved sources do not fit: {name} was {describe(state[name])} and is {value!r}. Name the same "
+                    f"The saved sources do not fit: {name} was {describe_value(state[name])} and is {value!r}. Name "
+                    f"the same "
                     f"sources, in the same order and with the same target."
                 )
-        alive = restored(state["alive"], self._laws[0].alive, "alive")
+        alive = restore_array(state["alive"], self._laws[0].alive, "alive")
         if not alive.any():
             raise CheckpointError("Of the saved sources none is left: the checkpoint is damaged.")
         self._laws[0] = self._law(alive)

@@ -8,7 +8,7 @@ import numpy as np
 from varmix._core.draw import Draw
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Space, refuse_window
-from varmix._core.state import require
+from varmix._core.state import require_entries
 from varmix._core.validation import FloatArray, IntArray, State, same
 from varmix.components._base import Components, Family, Inclusive, is_family
 from varmix.components._groups import Groups
@@ -48,8 +48,8 @@ class Stack(Family):
                 )
         self.families: Sequence[Components] = families
         self.k = sum(family.k for family in families)
-        self._columns = _offsets([family.k for family in families])
-        self._lanes = _offsets([len(family.lanes(np.full(family.k, 1.0 / family.k))) for family in families])
+        self._columns = _compute_offsets([family.k for family in families])
+        self._lanes = _compute_offsets([len(family.lanes(np.full(family.k, 1.0 / family.k))) for family in families])
 
     @property
     def space(self) -> Space:  # type: ignore[override]
@@ -102,13 +102,13 @@ class Stack(Family):
 
     def inclusion(self, points: IntArray) -> FloatArray:
         """Put the inclusion probabilities of all families side by side; each must know its own."""
-        return np.concatenate([_inclusive(family).inclusion(points) for family in self.families], axis=1)
+        return np.concatenate([_require_inclusive(family).inclusion(points) for family in self.families], axis=1)
 
     def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
         """Add up what the families say of their own parts of `w`."""
         density = np.zeros(sets.shape)
         for family, part in self._parts(self._columns):
-            density += _inclusive(family).point_density(sets, w[part])
+            density += _require_inclusive(family).point_density(sets, w[part])
         return density
 
     @property
@@ -132,8 +132,8 @@ class Stack(Family):
 
     def load_state_dict(self, state: State) -> None:
         """Load every family, or none of them."""
-        require(state, {"families"}, "Stack")
-        require(state["families"], {str(i) for i in range(len(self.families))}, "Stack")
+        require_entries(state, {"families"}, "Stack")
+        require_entries(state["families"], {str(i) for i in range(len(self.families))}, "Stack")
         before = self.state_dict()["families"]
         for i, family in enumerate(self.families):
             try:
@@ -162,13 +162,13 @@ def _refuse_sources(families: Sequence[Components]) -> None:
             )
 
 
-def _inclusive(family: Components) -> Inclusive:
+def _require_inclusive(family: Components) -> Inclusive:
     if not isinstance(family, Inclusive):
         raise TypeError(f"{family!r} of the stack does not know with what probability a set holds a point.")
     return family
 
 
-def _offsets(sizes: list[int]) -> IntArray:
+def _compute_offsets(sizes: list[int]) -> IntArray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 

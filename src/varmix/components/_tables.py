@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError, require
+from varmix._core.state import CheckpointError, require_entries
 from varmix._core.validation import (
     AnyArray,
     FloatArray,
@@ -19,7 +19,7 @@ from varmix._core.validation import (
     as_floats,
     as_fraction,
     as_real,
-    first,
+    find_first,
     same,
 )
 from varmix.components import _tables_kernels as kernels
@@ -31,11 +31,11 @@ from varmix.components._uniform import Uniform
 ENTRIES_PER_BLOCK = 1 << 19  # numbers converted to double at a time, when a table is built
 
 
-ROUNDED = 1e-6  # how far single precision may be off one
+MAX_ROUNDING_ERROR = 1e-6  # how far single precision may be off one
 
 
 def _are_ones(values: AnyArray) -> bool:
-    return bool(np.abs(values - 1.0).max() <= ROUNDED)
+    return bool(np.abs(values - 1.0).max() <= MAX_ROUNDING_ERROR)
 
 
 def rows_per_block(columns: int) -> int:
@@ -98,7 +98,7 @@ class TableFamily(Family):
 
     def load_state_dict(self, state: State) -> None:
         """Check that the state is of the same table; there is nothing else to load."""
-        require(state, set(self.state_dict()), type(self).__name__)
+        require_entries(state, set(self.state_dict()), type(self).__name__)
         self.check_shape(state)
         if not same(state["checksum"], self._checksum()):
             raise CheckpointError(
@@ -139,7 +139,7 @@ class TableFamily(Family):
         """Gather the rows of these atoms."""
         atoms = as_atoms(atoms, self.space.n)
         rows = np.empty((len(atoms), self.k))
-        kernels.gather(self._ratios, self._table.scale, atoms, rows)
+        kernels.gather_rows(self._ratios, self._table.scale, atoms, rows)
         return rows
 
 
@@ -187,9 +187,9 @@ class Dense(TableFamily):
         rows = rows_per_block(values.shape[1])
         for start in range(0, len(values), rows):
             block = np.ascontiguousarray(values[start : start + rows], dtype=np.float64)
-            bad = kernels.store(block, law, name == "ratios", start, table, sums)
+            bad = kernels.store_block(block, law, name == "ratios", start, table, sums)
             if bad >= 0:
-                raise ValueError(_complaint(name, block[bad], start + bad))
+                raise ValueError(_explain_refusal(name, block[bad], start + bad))
         _check_sums(name, sums, values.dtype)
         super().__init__(space, table)
 
@@ -207,17 +207,17 @@ def _check_sums(name: str, sums: FloatArray, dtype: np.dtype[np.generic]) -> Non
     tolerance = 1e-6 if dtype.itemsize >= 8 else 1e-3
     off = np.abs(sums - 1) > tolerance
     if off.any():
-        j = first(off)
+        j = find_first(off)
         what = "sum to one" if name == "probabilities" else "have mean one under the target"
         raise ValueError(
             f"Every column of {name} must {what}; column {j} gives {sums[j]:.9g}. Divide it by that number."
         )
 
 
-def _complaint(name: str, row: FloatArray, i: int) -> str:
+def _explain_refusal(name: str, row: FloatArray, i: int) -> str:
     bad = ~(np.isfinite(row) & (row >= 0))
     if bad.any():
-        j = first(bad)
+        j = find_first(bad)
         return f"{name} must be finite and not negative; entry [{i}, {j}] is {row[j]}."
     return (
         f"{name} put mass on point {i}, whose target is zero or too small beside it (a ratio above 1e38). "
@@ -258,12 +258,12 @@ class Distances(TableFamily):
         if not len(middles) or not np.isfinite(middles).all():
             raise ValueError("centers must be at least one row of finite numbers.")
         space = Points(len(data), target)
-        table, mean, checksum = _distances(data, middles, space)
+        table, mean, checksum = _compute_distances(data, middles, space)
         checksum = crc32(np.append(middles.ravel(), smoothing), checksum)  # type: ignore[arg-type]
-        super().__init__(space, _normalise(table, mean, smoothing), checksum)
+        super().__init__(space, _normalise_table(table, mean, smoothing), checksum)
 
 
-def _distances(data: AnyArray, centers: FloatArray, space: Points) -> tuple[AnyArray, FloatArray, int]:
+def _compute_distances(data: AnyArray, centers: FloatArray, space: Points) -> tuple[AnyArray, FloatArray, int]:
     """Return the distances (n, k) in some unit, as float32, their means under the target in it, and a checksum of data.
 
     Not of the distances: matrix products round differently from machine to machine.
@@ -307,7 +307,7 @@ def _block_distances(block: FloatArray, centers: FloatArray, start: int) -> Floa
     return np.asarray(np.sqrt(squares))
 
 
-def _normalise(table: AnyArray, mean: FloatArray, smoothing: float) -> AnyArray:
+def _normalise_table(table: AnyArray, mean: FloatArray, smoothing: float) -> AnyArray:
     for j, average in enumerate(mean):
         if average > 0:
             table[:, j] *= np.float32((1 - smoothing) / average)

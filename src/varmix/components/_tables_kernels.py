@@ -9,13 +9,13 @@ import math
 import numpy as np
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray
-from varmix._kernels.allocate import spread
-from varmix._kernels.cost import weigh
+from varmix._kernels.allocate import spread_slots
+from varmix._kernels.cost import weigh_draws
 from varmix._kernels.jit import kernel
 
 
 @kernel
-def accumulate(ratios: AnyArray, target: FloatArray, cumulative: FloatArray, largest: FloatArray) -> None:
+def accumulate_sums(ratios: AnyArray, target: FloatArray, cumulative: FloatArray, largest: FloatArray) -> None:
     """Write the running sums of ratio times target (an empty target is uniform) and the largest ratios."""
     columns = ratios.shape[1]
     n = ratios.shape[0]
@@ -32,7 +32,7 @@ def accumulate(ratios: AnyArray, target: FloatArray, cumulative: FloatArray, lar
 
 
 @kernel
-def finish(cumulative: FloatArray, guide: AnyArray, totals: FloatArray) -> None:
+def finish_sums(cumulative: FloatArray, guide: AnyArray, totals: FloatArray) -> None:
     """Scale running sums to end at one, and write their guides and what they summed to.
 
     The first index of a cell is the number of sums at or below its lower edge: a count and a running sum, which
@@ -96,14 +96,14 @@ def draw_rows(
     atoms: IntArray,
     out: FloatArray,
 ) -> None:
-    """Draw one atom per lane and write its row of ratios: `draw_table` and `gather` in one call."""
+    """Draw one atom per lane and write its row of ratios: `draw_table` and `gather_rows` in one call."""
     draw_table(lanes, uniforms, cumulative, guide, table.shape[0], atoms)
-    gather(table, scale, atoms, out)
+    gather_rows(table, scale, atoms, out)
 
 
 @kernel
-def gather(table: AnyArray, scale: FloatArray, atoms: IntArray, out: FloatArray) -> None:
-    """Write the scaled rows `atoms` of `table`; columns beyond it (the anchor) are one."""
+def gather_rows(table: AnyArray, scale: FloatArray, atoms: IntArray, out: FloatArray) -> None:
+    """Write the scaled rows `atoms` of `table`; columns beyond it (the uniform component) are one."""
     columns = table.shape[1]
     for r in range(atoms.shape[0]):
         row = atoms[r]
@@ -114,7 +114,7 @@ def gather(table: AnyArray, scale: FloatArray, atoms: IntArray, out: FloatArray)
 
 
 @kernel
-def store(
+def store_block(
     block: FloatArray, target: FloatArray, given_ratios: bool, start: int, table: AnyArray, sums: FloatArray
 ) -> int:
     """Store a block of probabilities or ratios as ratios; add its mass to `sums`; give the first bad row or -1.
@@ -157,6 +157,6 @@ def draw_stratified(
     """
     m = atoms.shape[0]
     lanes = np.empty(m, dtype=np.int64)
-    spread(mixture, uniforms[:m], lanes)
+    spread_slots(mixture, uniforms[:m], lanes)
     draw_rows(lanes, uniforms[m:], cumulative, guide, table, scale, atoms, ratios)
-    weigh(ratios, mixture, density, weights)
+    weigh_draws(ratios, mixture, density, weights)

@@ -2,11 +2,11 @@
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray
 from varmix._kernels.jit import kernel
-from varmix._kernels.random import start, uniform
+from varmix._kernels.random import seed_state, uniform
 
 
 @kernel
-def insert(points: IntArray, count: int, point: int) -> bool:
+def insert_point(points: IntArray, count: int, point: int) -> bool:
     """Put `point` into its place among the first `count`, unless it is there already."""
     place = count
     while place > 0 and points[place - 1] > point:
@@ -40,6 +40,6 @@ def fill_uniformly(points: IntArray, count: int, n: int, state: AnyArray) -> Non
 @kernel
 def draw_subsets(uniforms: FloatArray, n: int, atoms: IntArray) -> None:
     """Draw every row uniformly among the subsets of n points; two uniforms are enough for all of them."""
-    state = start(uniforms)
+    state = seed_state(uniforms)
     for r in range(atoms.shape[0]):
         fill_uniformly(atoms[r], 0, n, state)

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray, as_real, as_vector, unknown_choice
-from varmix._kernels.rows import lengths
+from varmix._kernels.rows import write_lengths
 from varmix.components import Groups
-from varmix.components._labels import encode
+from varmix.components._labels import encode_labels
 from varmix.solvers._linear import Csr, as_rows, is_sparse
 
 
-def rounded(values: FloatArray) -> FloatArray:
+def round_values(values: FloatArray) -> FloatArray:
     """Give the numbers with 16 bits each: what differs by rounding only is equal.
 
     Examples
     --------
-    >>> bool(rounded(np.array([1 / 3])) == rounded(np.array([1 / 3 + 1e-9])))
+    >>> bool(round_values(np.array([1 / 3])) == round_values(np.array([1 / 3 + 1e-9])))
     True
     """
     mantissa, exponent = np.frexp(values)
@@ -42,7 +42,7 @@ def nested_bins(groups: IntArray, values: FloatArray, shares: Sequence[float]) -
     array([0, 0, 0, 0])
     """
     labels = groups * (len(shares) + 1)
-    for members in _members(groups):
+    for members in _split_members(groups):
         inside = values[members]
         places = sorted({math.ceil(share * len(inside)) - 1 for share in shares})
         if places:
@@ -51,7 +51,7 @@ def nested_bins(groups: IntArray, values: FloatArray, shares: Sequence[float]) -
     return labels
 
 
-def _members(groups: IntArray) -> list[IntArray]:
+def _split_members(groups: IntArray) -> list[IntArray]:
     order = np.argsort(groups, kind="stable")
     ends = np.flatnonzero(np.diff(groups[order])) + 1
     return np.split(order, ends)
@@ -73,27 +73,27 @@ def merge_small(labels: IntArray, bins: int, least: int) -> IntArray:
         filled = [label for label in range(first, first + bins) if counts[label]]
         for lower, label in reversed(list(pairwise(filled))):
             if counts[label] < least:
-                _join(label, lower, counts, target)
+                _join_group(label, lower, counts, target)
         filled = [label for label in filled if counts[label]]
         if len(filled) > 1 and counts[filled[0]] < least:
-            _join(filled[0], filled[1], counts, target)
+            _join_group(filled[0], filled[1], counts, target)
     return np.asarray(target[labels])
 
 
-def _join(label: int, other: int, counts: IntArray, target: IntArray) -> None:
+def _join_group(label: int, other: int, counts: IntArray, target: IntArray) -> None:
     target[target == label] = other
     counts[other] += counts[label]
     counts[label] = 0
 
 
-KINDS = ("auto", "labels", "clusters", "norms")
+GROUP_KINDS = ("auto", "labels", "clusters", "norms")
 TASKS = ("classification", "regression")
 # Halves of halves, from below: the upper half by length, its upper half, ... six bins for lengths, three for targets.
-DYADIC = tuple(1.0 - 0.5**level for level in range(1, 6))
-TENTHS = tuple(level / 10 for level in range(1, 10))
-LEAST = 32  # points in a group, or it joins its neighbour: fewer teach the mixture too little
-MOST_CLASSES, MOST_GROUPS = 64, 128  # more components than that are learned too slowly to pay
-CLUSTERS, SEEN = 16, 20_000  # clusters, and points that they are found from
+DYADIC_SHARES = tuple(1.0 - 0.5**level for level in range(1, 6))
+TENTH_SHARES = tuple(level / 10 for level in range(1, 10))
+MIN_POINTS_PER_GROUP = 32  # points in a group, or it joins its neighbour: fewer teach the mixture too little
+MAX_CLASSES, MAX_GROUPS = 64, 128  # more components than that are learned too slowly to pay
+MAX_CLUSTERS, MAX_POINTS_TO_CLUSTER = 16, 20_000  # clusters, and points that they are found from
 
 
 def auto(
@@ -174,36 +174,38 @@ def auto_labels(
     >>> auto_labels([[1.0], [2.0], [3.0]], ["a", "b", "a"], kind="labels")
     array([0, 1, 0])
     """
-    if kind not in KINDS:
-        raise ValueError(unknown_choice("kind of groups", kind, KINDS))
+    if kind not in GROUP_KINDS:
+        raise ValueError(unknown_choice("kind of groups", kind, GROUP_KINDS))
     if task is not None and task not in TASKS:
         raise ValueError(unknown_choice("task", task, TASKS))
     if is_sparse(X):
         X = X.tocsr()  # type: ignore[union-attr]
     rows, (n, _) = as_rows(X)
     if kind == "clusters":
-        return _clusters(X, n, rng)
+        return _find_clusters(X, n, rng)
     if kind == "labels":
-        return _classes(y, n, task)
+        return _encode_classes(y, n, task)
     norms = np.empty(n)
-    lengths(rows, 0.0, norms)
-    norms = rounded(norms)
+    write_lengths(rows, 0.0, norms)
+    norms = round_values(norms)
     if kind == "norms":
-        return merge_small(nested_bins(np.zeros(n, dtype=np.int64), norms, TENTHS), len(TENTHS) + 1, LEAST)
-    outer = _outer(y, n, task)
-    inner = DYADIC[: max(MOST_GROUPS // (int(outer.max()) + 1), 1) - 1]
-    return merge_small(nested_bins(outer, norms, inner), len(inner) + 1, LEAST)
+        return merge_small(
+            nested_bins(np.zeros(n, dtype=np.int64), norms, TENTH_SHARES), len(TENTH_SHARES) + 1, MIN_POINTS_PER_GROUP
+        )
+    outer = _label_targets(y, n, task)
+    inner = DYADIC_SHARES[: max(MAX_GROUPS // (int(outer.max()) + 1), 1) - 1]
+    return merge_small(nested_bins(outer, norms, inner), len(inner) + 1, MIN_POINTS_PER_GROUP)
 
 
-def _outer(y: ArrayLike | None, n: int, task: str | None) -> IntArray:
+def _label_targets(y: ArrayLike | None, n: int, task: str | None) -> IntArray:
     """Give the part of a label that the target decides."""
     if y is None:
         return np.zeros(n, dtype=np.int64)
     if _are_classes(y, task):
-        return _few(_classes(y, n, task))
+        return _merge_rarest(_encode_classes(y, n, task))
     targets = as_vector(y, "y", n)
-    far = rounded(np.abs(targets - np.median(targets)))
-    return merge_small(nested_bins(np.zeros(n, dtype=np.int64), far, DYADIC[:2]), 3, LEAST)
+    far = round_values(np.abs(targets - np.median(targets)))
+    return merge_small(nested_bins(np.zeros(n, dtype=np.int64), far, DYADIC_SHARES[:2]), 3, MIN_POINTS_PER_GROUP)
 
 
 def _are_classes(y: ArrayLike, task: str | None) -> bool:
@@ -214,10 +216,10 @@ def _are_classes(y: ArrayLike, task: str | None) -> bool:
         return True
     if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.floor(values)).all()):
         return False
-    return len(np.unique(values)) <= MOST_CLASSES
+    return len(np.unique(values)) <= MAX_CLASSES
 
 
-def _classes(y: ArrayLike | None, n: int, task: str | None) -> IntArray:
+def _encode_classes(y: ArrayLike | None, n: int, task: str | None) -> IntArray:
     if y is None or not _are_classes(y, task):
         given = "there is no y" if y is None else "y holds numbers to be predicted"
         raise ValueError(f'Groups by labels need classes, and {given}. Use kind="auto" or kind="norms".')
@@ -228,27 +230,29 @@ def _classes(y: ArrayLike | None, n: int, task: str | None) -> IntArray:
         if not np.isfinite(values).all():
             raise ValueError("y must be finite. Drop or fill the points with a missing class.")
         values = np.unique(values, return_inverse=True)[1]
-    return encode(values)[1].astype(np.int64)
+    return encode_labels(values)[1].astype(np.int64)
 
 
-def _few(classes: IntArray) -> IntArray:
+def _merge_rarest(classes: IntArray) -> IntArray:
     """Let the rarest count as one, where there are too many."""
     counts = np.bincount(classes)
-    if len(counts) <= MOST_CLASSES:
+    if len(counts) <= MAX_CLASSES:
         return classes
     place = np.empty(len(counts), dtype=np.int64)
     place[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
-    return np.asarray(np.minimum(place, MOST_CLASSES - 1)[classes])
+    return np.asarray(np.minimum(place, MAX_CLASSES - 1)[classes])
 
 
-def _clusters(X: ArrayLike | Csr, n: int, rng: int | np.random.Generator | None) -> IntArray:
+def _find_clusters(X: ArrayLike | Csr, n: int, rng: int | np.random.Generator | None) -> IntArray:
     from sklearn.cluster import MiniBatchKMeans
     from sklearn.exceptions import ConvergenceWarning
 
     generator = np.random.default_rng(rng)
     rows: Any = X if is_sparse(X) else as_real(cast(ArrayLike, X), "X")
-    some = rows if n <= SEEN else rows[np.sort(generator.choice(n, SEEN, replace=False))]
-    count = min(CLUSTERS, max(n // LEAST, 1))
+    some = (
+        rows if n <= MAX_POINTS_TO_CLUSTER else rows[np.sort(generator.choice(n, MAX_POINTS_TO_CLUSTER, replace=False))]
+    )
+    count = min(MAX_CLUSTERS, max(n // MIN_POINTS_PER_GROUP, 1))
     means = MiniBatchKMeans(count, n_init=1, random_state=int(generator.integers(2**31)))
     with warnings.catch_warnings():  # fewer distinct points than clusters: some stay empty, and that is all
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -8,7 +8,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from varmix._core.validation import AnyArray, FloatArray, kept
+from varmix._core.validation import AnyArray, FloatArray, rollback_on_error
 from varmix.estimators._sgd import MixtureSGD
 
 
@@ -144,7 +144,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
         """Fit to all epochs."""
         self._check_parameters(partial=False)
-        with kept(self):
+        with rollback_on_error(self):
             X, targets = self._check_rows(X, reset=True, y=y)
             check_classification_targets(targets)
             costs = self._check_costs(sample_weight, X)
@@ -179,7 +179,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit: all classes there will ever be.")
-        with kept(self):
+        with rollback_on_error(self):
             X, targets = self._check_rows(X, reset=first, y=y)
             check_classification_targets(targets)
             if classes is not None:

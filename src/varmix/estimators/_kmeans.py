@@ -12,14 +12,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
-from varmix._core.validation import AnyArray, FloatArray, as_count, as_number, kept
+from varmix._core.validation import AnyArray, FloatArray, as_count, as_number, rollback_on_error
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation
 from varmix.components._tables import rows_per_block
 from varmix.estimators.clustering._descent import Descent, SwitchAfter
 from varmix.estimators.clustering._init_centers import CenterInit
 from varmix.estimators.clustering._samplers import SamplerSpec
-from varmix.estimators.clustering._seeding import assigned
+from varmix.estimators.clustering._seeding import assign_points
 from varmix.learners import Learner
 
 
@@ -79,7 +79,7 @@ def mean_variance(X: Any) -> float:  # noqa: ANN401
     return float((squares / n - (sums / n) ** 2).mean())
 
 
-EVERY = 10  # points a cluster between two looks
+POINTS_BETWEEN_LOOKS = 10  # points a cluster between two looks
 
 
 class CenterReassignment:
@@ -102,7 +102,9 @@ class CenterReassignment:
     def look(self, descent: Descent) -> None:
         """Look at the counts after the steps of a receipt, if it is time."""
         self.since += len(descent.losses) * descent.batch
-        if self.ratio == 0.0 or (self.since < EVERY * len(descent.counts) and descent.counts.min() > 0.0):
+        if self.ratio == 0.0 or (
+            self.since < POINTS_BETWEEN_LOOKS * len(descent.counts) and descent.counts.min() > 0.0
+        ):
             return
         self.since = 0
         number = descent.reassign(self.ratio, self._rng)
@@ -132,7 +134,7 @@ def run_until(
             return
 
 
-def checked(model: Any) -> tuple[CenterInit, SamplerSpec]:  # noqa: ANN401
+def check_parameters(model: Any) -> tuple[CenterInit, SamplerSpec]:  # noqa: ANN401
     """Refuse parameters that mean nothing; give how to begin, and what draws the batches."""
     for name in ("n_clusters", "batch_size", "max_iter"):
         as_count(getattr(model, name), name)
@@ -153,15 +155,15 @@ def checked(model: Any) -> tuple[CenterInit, SamplerSpec]:  # noqa: ANN401
 
 def one_thread() -> Any:  # noqa: ANN401
     """Keep BLAS to one thread inside: products of a hundred rows would mostly wait for the others."""
-    return _controller().limit(limits=1, user_api="blas")
+    return _get_controller().limit(limits=1, user_api="blas")
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def _get_controller() -> ThreadpoolController:
     return ThreadpoolController()  # looks through all libraries that are loaded, so once
 
 
-PRECISIONS = (np.float64, np.float32)
+SUPPORTED_DTYPES = (np.float64, np.float32)
 
 
 class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -286,8 +288,8 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
         """Find the clusters of the rows of X; y is ignored."""
-        initial, choice = checked(self)
-        with kept(self), one_thread():
+        initial, choice = check_parameters(self)
+        with rollback_on_error(self), one_thread():
             X = self._rows(X, reset=True)
             costs = self._costs(sample_weight, X)
             n, batch = X.shape[0], min(self.batch_size, X.shape[0])
@@ -312,10 +314,10 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     def partial_fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
         """Take one step with all rows of X as the batch; y is ignored.  The first call begins with centres from X."""
-        initial, _ = checked(self)
+        initial, _ = check_parameters(self)
         first = not hasattr(self, "cluster_centers_")
-        with kept(self), one_thread():
-            X = self._rows(X, first, PRECISIONS if first else self.cluster_centers_.dtype)
+        with rollback_on_error(self), one_thread():
+            X = self._rows(X, first, SUPPORTED_DTYPES if first else self.cluster_centers_.dtype)
             costs = self._costs(sample_weight, X)
             if first:
                 self._check_enough(X.shape[0])
@@ -336,7 +338,7 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self.cluster_centers_ = descent.centers
         self._n_features_out = len(self.cluster_centers_)
         self._counts = descent.counts
-        self.labels_, self.inertia_ = assigned(X, self.cluster_centers_, costs)
+        self.labels_, self.inertia_ = assign_points(X, self.cluster_centers_, costs)
 
     @property
     def counts(self) -> FloatArray:
@@ -348,7 +350,7 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         """Give the nearest centre of every row."""
         check_is_fitted(self)
         with one_thread():
-            return assigned(self._rows(X, reset=False), self.cluster_centers_)[0]
+            return assign_points(self._rows(X, reset=False), self.cluster_centers_)[0]
 
     def transform(self, X: Any) -> AnyArray:  # noqa: ANN401
         """Give the distances of every row to all centres, (n, n_clusters)."""
@@ -360,9 +362,9 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         check_is_fitted(self)
         X = self._rows(X, reset=False)
         with one_thread():
-            return -assigned(X, self.cluster_centers_, self._costs(sample_weight, X))[1]
+            return -assign_points(X, self.cluster_centers_, self._costs(sample_weight, X))[1]
 
-    def _rows(self, X: Any, reset: bool, precision: Any = PRECISIONS) -> Any:  # noqa: ANN401
+    def _rows(self, X: Any, reset: bool, precision: Any = SUPPORTED_DTYPES) -> Any:  # noqa: ANN401
         return validate_data(self, X, accept_sparse="csr", dtype=precision, order="C", reset=reset)
 
     def _costs(self, sample_weight: ArrayLike | None, X: Any) -> FloatArray | None:  # noqa: ANN401

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
-from varmix._core.validation import FloatArray, kept
+from varmix._core.validation import FloatArray, rollback_on_error
 from varmix.estimators._sgd import MixtureSGD
 
 
@@ -87,7 +87,7 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
         """Fit to all epochs."""
         self._check_parameters(partial=False)
-        with kept(self):
+        with rollback_on_error(self):
             X, targets = self._check_rows(X, reset=True, y=y, y_numeric=True)
             costs = self._check_costs(sample_weight, X)
             warm = self.warm_start and getattr(self, "coef_", np.empty(0)).shape == (X.shape[1],)
@@ -101,7 +101,7 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
         """
         self._check_parameters(partial=True)
         first = not hasattr(self, "coef_")
-        with kept(self):
+        with rollback_on_error(self):
             X, targets = self._check_rows(X, reset=first, y=y, y_numeric=True)
             costs = self._check_costs(sample_weight, X)
             self._fit_one(X, targets, costs, not first, 0.0 if first else self.t_ - 1.0)

@@ -18,8 +18,8 @@ from varmix.meter import Interval
 from varmix.solvers import Linear, sgd
 from varmix.solvers.schedules import Constant, InverseTime, LinearDecay, Schedule
 
-RATES = ("auto", "linear", "optimal", "invscaling", "constant")
-SEEN = 1000  # rows that the curvature is found from
+LEARNING_RATES = ("auto", "linear", "optimal", "invscaling", "constant")
+MAX_CURVATURE_ROWS = 1000  # rows that the curvature is found from
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class ContinuedSchedule:
         return self.schedule(t + self.done, total)
 
 
-def rate(name: str, eta: float, power: float, alpha: float, done: float = 0.0) -> Schedule:
+def make_schedule(name: str, eta: float, power: float, alpha: float, done: float = 0.0) -> Schedule:
     """Give the schedule of a name after `done` steps of it.
 
     Examples
     --------
-    >>> rate("linear", 2.0, 0.5, 1e-4)(np.array([1.0, 2.0, 3.0, 4.0]), 4).tolist()
+    >>> make_schedule("linear", 2.0, 0.5, 1e-4)(np.array([1.0, 2.0, 3.0, 4.0]), 4).tolist()
     [2.0, 1.5, 1.0, 0.5]
-    >>> rate("invscaling", 2.0, 0.5, 1e-4, done=3.0)(np.array([1.0]), 4).tolist()
+    >>> make_schedule("invscaling", 2.0, 0.5, 1e-4, done=3.0)(np.array([1.0]), 4).tolist()
     [1.0]
     """
     schedules: dict[str, Schedule] = {
@@ -93,7 +93,7 @@ def first_step(X: Any, problem: Linear, batch: int) -> float:  # noqa: ANN401 - 
 
 
 def _largest_eigenvalue(X: Any, problem: Linear) -> float:  # noqa: ANN401
-    stride = -(-problem.n // SEEN)
+    stride = -(-problem.n // MAX_CURVATURE_ROWS)
     rows = X[::stride]
     some = Linear(rows, np.zeros(rows.shape[0]), loss="squared", intercept=problem.intercept)
     costs = problem.costs[::stride] if len(problem.costs) else 1.0
@@ -109,7 +109,7 @@ def _largest_eigenvalue(X: Any, problem: Linear) -> float:  # noqa: ANN401
 
 # Epochs unless told: these, or as many as give so many steps, but no more than that.  Where a batch is most of the
 # data there is little noise to average, and epochs of one or two steps cost mostly what is around the steps.
-PASSES, STEPS, MOST = 20, 2000, 500
+MIN_EPOCHS, MIN_STEPS, MAX_EPOCHS = 20, 2000, 500
 
 
 class FitResult(NamedTuple):
@@ -137,7 +137,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _check_parameters(self, partial: bool) -> None:
-        for name, known in (("loss", self.losses), ("learning_rate", RATES)):
+        for name, known in (("loss", self.losses), ("learning_rate", LEARNING_RATES)):
             value = getattr(self, name)
             if not isinstance(value, str) or value not in known:
                 raise ValueError(unknown_choice(name, str(value), known))
@@ -156,7 +156,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
             _check_number(self.eta0, "eta0")
         if self.tol is not None:
             _check_number(self.tol, "tol")
-        sampling.check(self.sampling, self.components, self.resplit)
+        sampling.check_sampling(self.sampling, self.components, self.resplit)
 
     def _check_rows(self, X: Any, reset: bool, **options: Any) -> Any:  # noqa: ANN401
         return validate_data(
@@ -187,18 +187,18 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         """Minimise over these points; `done` steps are behind us when this is one epoch of many calls."""
         problem = Linear(X, y, loss=self.losses[self.loss], l2=self.alpha, intercept=self.fit_intercept, costs=costs)
         batch = min(int(self.batch_size), problem.n)
-        epochs = 1 if done is not None else self.max_iter or _passes(problem.n, batch)
+        epochs = 1 if done is not None else self.max_iter or _choose_epochs(problem.n, batch)
         eta = self.eta0 or eta or first_step(X, problem, batch)
         name = self.learning_rate
         if name == "auto":
             name = "linear" if done is None else "optimal"
-        sampler = sampling.build(self.sampling, self.components, self.resplit, X, problem, seed)
+        sampler = sampling.build_sampler(self.sampling, self.components, self.resplit, X, problem, seed)
         watch = sampling.FallbackMonitor(self.sampling, sampler, epochs, bool(self.fallback), seed, self.verbose)
         result = sgd(
             problem,
             sampler,
             start=start,
-            step=rate(name, eta, self.power_t, self.alpha, done or 0.0),
+            step=make_schedule(name, eta, self.power_t, self.alpha, done or 0.0),
             epochs=epochs,
             batch=batch,
             tol=None if done is not None else self.tol,
@@ -258,9 +258,9 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         return np.asarray(safe_sparse_dot(X, coefficients.T, dense_output=True) + intercept)
 
 
-def _passes(n: int, batch: int) -> int:
+def _choose_epochs(n: int, batch: int) -> int:
     """Give the number of epochs unless told."""
-    return min(max(PASSES, -(-STEPS * batch // n)), MOST)
+    return min(max(MIN_EPOCHS, -(-MIN_STEPS * batch // n)), MAX_EPOCHS)
 
 
 def _check_number(value: object, name: str, zero: bool = False) -> None:

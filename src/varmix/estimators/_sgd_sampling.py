@@ -9,18 +9,18 @@ from varmix import _presets as presets
 from varmix._core.validation import FloatArray, unknown_choice
 from varmix._sampler import Sampler
 from varmix.components import Components, Groups
-from varmix.estimators._auto_groups import KINDS, auto_labels
+from varmix.estimators._auto_groups import GROUP_KINDS, auto_labels
 from varmix.literature import vrb
 from varmix.meter import REPLACED, RESHUFFLED, GainMeter, Interval
 from varmix.solvers import Linear
 
-SAMPLINGS = ("mixture", "shuffle", "uniform", "importance", "vrb")
+SAMPLING_NAMES = ("mixture", "shuffle", "uniform", "importance", "vrb")
 # The meter is asked from a tenth of the epochs on, and not before it has seen so many draws; at three tenths the
 # estimate decides where its interval does not.
-EARLY, LATE, ENOUGH = 0.1, 0.3, 4096
+EARLIEST_DECISION_SHARE, LATEST_DECISION_SHARE, MIN_DRAWS_TO_DECIDE = 0.1, 0.3, 4096
 
 
-def build(
+def build_sampler(
     sampling: str,
     components: Any,  # noqa: ANN401 - a name, labels or a family
     resplit: str | None,
@@ -38,10 +38,10 @@ def build(
     if sampling == "importance":
         scores = problem.lipschitz
         return presets.importance(scores if scores.max() > 0 else np.ones(problem.n), rng=seed)
-    return presets.vrm(_family(components, resplit, X, problem, seed), rng=seed)
+    return presets.vrm(_build_family(components, resplit, X, problem, seed), rng=seed)
 
 
-def _family(components: Any, resplit: str | None, X: Any, problem: Linear, seed: int) -> Components:  # noqa: ANN401
+def _build_family(components: Any, resplit: str | None, X: Any, problem: Linear, seed: int) -> Components:  # noqa: ANN401
     if isinstance(components, str):
         labels: Any = auto_labels(
             X,
@@ -63,12 +63,12 @@ def _family(components: Any, resplit: str | None, X: Any, problem: Linear, seed:
     return Groups(labels, replacement=False, **options)
 
 
-def check(sampling: object, components: object, resplit: object) -> None:
+def check_sampling(sampling: object, components: object, resplit: object) -> None:
     """Refuse parameters that mean nothing, before any work is done."""
-    if not isinstance(sampling, str) or sampling not in SAMPLINGS:
-        raise ValueError(unknown_choice("sampling", str(sampling), SAMPLINGS))
-    if isinstance(components, str) and components not in KINDS:
-        raise ValueError(unknown_choice("kind of components", components, KINDS))
+    if not isinstance(sampling, str) or sampling not in SAMPLING_NAMES:
+        raise ValueError(unknown_choice("sampling", str(sampling), SAMPLING_NAMES))
+    if isinstance(components, str) and components not in GROUP_KINDS:
+        raise ValueError(unknown_choice("kind of components", components, GROUP_KINDS))
     sampler = hasattr(components, "draw") and not hasattr(components, "space")
     if components is None or isinstance(components, type) or sampler:
         raise TypeError(f"components must be a name, an array of labels or a family, got {components!r}.")
@@ -103,10 +103,15 @@ class FallbackMonitor:
         self.losses.append(loss)
         if self.verbose:
             print(f"epoch {epoch}/{self.epochs}: loss {loss:.6g}, gain {self.gain(meter).value:.3g} ({self.sampling})")
-        if not self._undecided or epoch < EARLY * self.epochs or meter.draws < ENOUGH or epoch == self.epochs:
+        if (
+            not self._undecided
+            or epoch < EARLIEST_DECISION_SHARE * self.epochs
+            or meter.draws < MIN_DRAWS_TO_DECIDE
+            or epoch == self.epochs
+        ):
             return None
         gain, least = meter.gain, self._least
-        if gain.low < least <= gain.high and epoch < LATE * self.epochs:
+        if gain.low < least <= gain.high and epoch < LATEST_DECISION_SHARE * self.epochs:
             return None
         self._undecided = False
         if gain.value >= least:

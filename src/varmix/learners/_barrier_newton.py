@@ -9,7 +9,7 @@ import numpy as np
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_count, as_fraction, as_positive
-from varmix.learners._base import check_curvature, checked, half_uniform
+from varmix.learners._base import check_curvature, half_uniform, set_frozen
 from varmix.learners._kernels import barrier_newton
 
 
@@ -32,9 +32,9 @@ class BarrierNewton:
         w_{t+1} = argmin <g, w> + 1/2 |w - w_t|^2  in the metric  beta W^(-1/2) R_t W^(-1/2) + eps s W^-1 B W^-1
 
     over the restricted simplex (entries of W below 1e-3/k count as that).  B is the identity, except that the k - 1
-    components before the anchor count as one when they move together, `(k - 2) / (k - 1)^2` less in their block.  No
-    weight above that floor loses more than half in one round.  Every term scales with the losses, so multiplying them
-    changes nothing, and the defaults need no tuning.
+    components before the uniform component count as one when they move together, `(k - 2) / (k - 1)^2` less in their
+    block.  No weight above that floor loses more than half in one round.  Every term scales with the losses, so
+    multiplying them changes nothing, and the defaults need no tuning.
 
     It is not the algorithm of the paper's theorems, which is `ONS` with the settings of `varmix.theory`.  No regret
     bound is proven for it; its regret was measured (docs/results.md, "regret").
@@ -73,11 +73,11 @@ class BarrierNewton:
     needs_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        checked(self, gamma=as_fraction(self.gamma, "gamma"), beta=as_positive(self.beta, "beta"))
+        set_frozen(self, gamma=as_fraction(self.gamma, "gamma"), beta=as_positive(self.beta, "beta"))
         if self.eps is not None:
-            checked(self, eps=as_positive(self.eps, "eps"))
+            set_frozen(self, eps=as_positive(self.eps, "eps"))
         if self.window is not None:
-            checked(self, window=as_count(self.window, "window", least=2))
+            set_frozen(self, window=as_count(self.window, "window", least=2))
 
     def init(self, k: int) -> BarrierNewtonState:
         """Start with half of the mass on the uniform component."""

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from varmix._core.evidence import Evidence
-from varmix._core.state import CheckpointError, read_count, read_number, require, restored
+from varmix._core.state import CheckpointError, read_count, read_number, require_entries, restore_array
 from varmix._core.validation import FloatArray, State, as_count
-from varmix._kernels.simplex import project_restricted, settle
+from varmix._kernels.simplex import clip_to_simplex, project_restricted
 
 
 class HasMixture(Protocol):
@@ -33,8 +33,8 @@ class Learner(Protocol[S]):
     """An online algorithm over mixtures, as two pure functions and a few frozen settings.
 
     `needs_rows` says what many processes must exchange: False when a learner reads only the value and the gradient
-    of the evidence at its mixture and what the anchor costs (k + 2 numbers that can be summed), True when it looks at
-    single rows.
+    of the evidence at its mixture and what the uniform component costs (k + 2 numbers that can be summed), True when it
+    looks at single rows.
 
     A learner that keeps more than a mixture may have `check_state(state)`, which raises `ValueError` if a saved state
     of the right shapes cannot be one of its own.
@@ -54,15 +54,15 @@ class Learner(Protocol[S]):
         ...
 
 
-def checked(learner: object, **settings: float | int) -> None:
+def set_frozen(learner: object, **settings: float | int) -> None:
     """Store checked settings in a frozen learner: as given they may be fractions, or numbers of other libraries."""
     for name, value in settings.items():
         object.__setattr__(learner, name, value)
 
 
-def even(k: int, gamma: float) -> FloatArray:
+def make_even_mixture(k: int, gamma: float) -> FloatArray:
     """Give 1/k for every component, the paper's start, projected onto the restricted simplex."""
-    return _start(np.full(as_count(k, "k"), 1.0 / k), gamma)
+    return _project_start(np.full(as_count(k, "k"), 1.0 / k), gamma)
 
 
 def half_uniform(k: int, gamma: float) -> FloatArray:
@@ -71,22 +71,22 @@ def half_uniform(k: int, gamma: float) -> FloatArray:
         return np.ones(1)
     mixture = np.full(k, 0.5 / (k - 1))
     mixture[-1] = 0.5
-    return _start(mixture, gamma)
+    return _project_start(mixture, gamma)
 
 
-def _start(mixture: FloatArray, gamma: float) -> FloatArray:
+def _project_start(mixture: FloatArray, gamma: float) -> FloatArray:
     start = np.empty(len(mixture))
     project_restricted(mixture, gamma, start)
-    settle(start, gamma)
+    clip_to_simplex(start, gamma)
     return start
 
 
 def save_state(state: HasMixture) -> State:
     """Give a learner's state as plain arrays and numbers."""
-    return {name: _saved(value) for name, value in state._asdict().items()}
+    return {name: _save_value(value) for name, value in state._asdict().items()}
 
 
-def _saved(value: Any) -> Any:  # noqa: ANN401
+def _save_value(value: Any) -> Any:  # noqa: ANN401
     if hasattr(value, "_asdict"):
         return save_state(value)
     return value.copy() if isinstance(value, np.ndarray) else value
@@ -98,7 +98,7 @@ def load_state(learner: Learner[S], k: int, saved: object) -> S:
     What can be seen of any learner is checked here: entries, shapes, finite numbers, the mixture.  A learner that keeps
     more than a mixture says in `check_state(state)` what else must hold, and raises `ValueError` where it does not.
     """
-    state = _like(learner.init(k), saved)
+    state = _load_like(learner.init(k), saved)
     check_mixture(state.mixture, getattr(learner, "gamma", 0.0))
     check = getattr(learner, "check_state", None)
     if check is not None:
@@ -106,17 +106,17 @@ def load_state(learner: Learner[S], k: int, saved: object) -> S:
     return state
 
 
-def _like(first: S, saved: object) -> S:
+def _load_like(first: S, saved: object) -> S:
     """Return saved entries as a state of the same class as `first`, with the same shapes and types."""
     fields = first._asdict()
-    require(saved, set(fields), type(first).__name__)
+    require_entries(saved, set(fields), type(first).__name__)
     assert isinstance(saved, Mapping)
     values: dict[str, Any] = {}
     for name, value in fields.items():
         if hasattr(value, "_asdict"):
-            values[name] = _like(value, saved[name])
+            values[name] = _load_like(value, saved[name])
         elif isinstance(value, np.ndarray):
-            values[name] = restored(saved[name], value, name)
+            values[name] = restore_array(saved[name], value, name)
         elif isinstance(value, int):
             values[name] = read_count(saved, name)
         else:

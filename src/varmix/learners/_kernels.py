@@ -7,12 +7,12 @@ import numpy as np
 from varmix._core.validation import FloatArray, IntArray
 from varmix._kernels.cost import value_and_gradient
 from varmix._kernels.jit import kernel
-from varmix._kernels.simplex import LEAST_FACTORS, MOST_WORK, bounded_step, settle
+from varmix._kernels.simplex import MAX_PIVOT_WORK, MIN_FACTORISATIONS, bounded_step, clip_to_simplex
 
 # In one round no weight above FLOOR / k loses more than this share: one huge loss would set others to zero, from where
 # the barrier lets them return only slowly.
-LARGEST_DROP = 0.5
-FLOOR = 1e-3
+MAX_WEIGHT_DROP = 0.5
+WEIGHT_FLOOR = 1e-3
 
 
 @kernel
@@ -55,16 +55,16 @@ def barrier_newton(
         unit = rounds / total
         for i in range(k):
             gradient[i] *= unit
-            root[i] = 1.0 / math.sqrt(max(old[i], FLOOR / k))
-            lower[i] = (1.0 - LARGEST_DROP) * old[i] if old[i] > FLOOR / k else 0.0
+            root[i] = 1.0 / math.sqrt(max(old[i], WEIGHT_FLOOR / k))
+            lower[i] = (1.0 - MAX_WEIGHT_DROP) * old[i] if old[i] > WEIGHT_FLOOR / k else 0.0
         lower[k - 1] = max(lower[k - 1], gamma)
         for i in range(k):
             part = beta * unit * root[i]
             for j in range(k):
                 metric[i, j] = part * curvature[i, j] * root[j]
         _add_barrier(root, eps, metric)
-        bounded_step(old, gradient, metric, lower, max(MOST_WORK, LEAST_FACTORS * float(k) ** 3), mixture)
-        settle(mixture, gamma)
+        bounded_step(old, gradient, metric, lower, max(MAX_PIVOT_WORK, MIN_FACTORISATIONS * float(k) ** 3), mixture)
+        clip_to_simplex(mixture, gamma)
     return total, rounds
 
 
@@ -110,12 +110,12 @@ def leader(
         for j in range(k):
             mixture[j] *= (1.0 - gamma) / again
         mixture[k - 1] += gamma
-    settle(mixture, gamma)
+    clip_to_simplex(mixture, gamma)
 
 
 @kernel
 def group_of_rows(ratios: FloatArray, groups: IntArray) -> None:
-    """Write the group of each row: the one with its largest ratio, the anchor aside."""
+    """Write the group of each row: the one with its largest ratio, the uniform component aside."""
     for r in range(ratios.shape[0]):
         groups[r] = 0
         for j in range(1, ratios.shape[1] - 1):

@@ -8,7 +8,7 @@ import numpy as np
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_count, as_fraction
-from varmix.learners._base import checked, half_uniform
+from varmix.learners._base import half_uniform, set_frozen
 from varmix.learners._kernels import leader
 
 
@@ -52,8 +52,8 @@ class Leader:
     needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checked(self, gamma=as_fraction(self.gamma, "gamma"))
-        checked(self, window=as_count(self.window, "window"), steps=as_count(self.steps, "steps"))
+        set_frozen(self, gamma=as_fraction(self.gamma, "gamma"))
+        set_frozen(self, window=as_count(self.window, "window"), steps=as_count(self.steps, "steps"))
 
     def init(self, k: int) -> LeaderState:
         """Start with half of the mass on the uniform component and an empty window."""

@@ -10,9 +10,9 @@ from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import AnyArray, FloatArray, IntArray, as_count, as_fraction, as_mixture, as_vector
 from varmix.learners import _kernels as kernels
-from varmix.learners._base import checked
+from varmix.learners._base import set_frozen
 
-NONE = np.empty(0, dtype=np.int64)
+NO_PARENTS = np.empty(0, dtype=np.int64)
 LARGEST_SQUARE = 1e250  # what the largest norm of feedback comes to, with room for the smallest density
 LARGEST_SUM = 1e300
 
@@ -87,7 +87,7 @@ class Neyman:
         object.__setattr__(self, "masses", masses)
         if self.parents is None and getattr(family, "parents", None) is not None:
             object.__setattr__(self, "parents", family.parents)
-        checked(self, gamma=as_fraction(self.gamma, "gamma"), window=as_count(self.window, "window", least=2))
+        set_frozen(self, gamma=as_fraction(self.gamma, "gamma"), window=as_count(self.window, "window", least=2))
         if self.prior is not None:
             prior = as_vector(self.prior, "prior", len(masses)).copy()
             if not (prior.min() >= 0.0 and prior.max() <= LARGEST_SQUARE):
@@ -102,7 +102,7 @@ class Neyman:
                 raise ValueError(
                     f"parents must be one label for each of the {len(masses)} groups, got shape {labels.shape}."
                 )
-            object.__setattr__(self, "parents", _numbered(labels))
+            object.__setattr__(self, "parents", _number_labels(labels))
 
     def init(self, k: int) -> NeymanState:
         """Start in proportion to the masses, or as the prior asks for."""
@@ -142,12 +142,12 @@ class Neyman:
 
     def _allocated(self, old: FloatArray, squares: FloatArray, counts: FloatArray) -> NeymanState:
         mixture = np.empty(len(old))
-        parents = NONE if self.parents is None else np.asarray(self.parents)
+        parents = NO_PARENTS if self.parents is None else np.asarray(self.parents)
         kernels.neyman(squares, counts, np.asarray(self.masses), parents, old, self.gamma, mixture)
         return NeymanState(mixture, squares, counts)
 
 
-def _numbered(labels: AnyArray) -> IntArray:
+def _number_labels(labels: AnyArray) -> IntArray:
     """Give labels as numbers from zero on; small ones are that already, and some may be missing."""
     if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < 8 * len(labels):
         return labels.astype(np.int64)

@@ -9,10 +9,10 @@ import numpy as np
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_fraction, as_positive
-from varmix._kernels.simplex import project_restricted, settle
-from varmix.learners._base import checked, half_uniform
+from varmix._kernels.simplex import clip_to_simplex, project_restricted
+from varmix.learners._base import half_uniform, set_frozen
 
-DIAMETER = 2**0.5
+SIMPLEX_DIAMETER = 2**0.5
 
 
 class OGDState(NamedTuple):
@@ -47,9 +47,9 @@ class OGD:
     needs_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        checked(self, gamma=as_fraction(self.gamma, "gamma"))
+        set_frozen(self, gamma=as_fraction(self.gamma, "gamma"))
         if self.step_size is not None:
-            checked(self, step_size=as_positive(self.step_size, "step_size"))
+            set_frozen(self, step_size=as_positive(self.step_size, "step_size"))
 
     def init(self, k: int) -> OGDState:
         """Start with half of the mass on the uniform component."""
@@ -72,7 +72,7 @@ class OGD:
         with np.errstate(all="ignore"):
             length = float(np.hypot(state.length, np.hypot.reduce(g)))
             # The sum is fixed, so only differences matter: from the steepest one they may be infinite, never undefined.
-            move = DIAMETER * (g / length) if self.step_size is None else self.step_size * (g - g.min())
+            move = SIMPLEX_DIAMETER * (g / length) if self.step_size is None else self.step_size * (g - g.min())
         if not math.isfinite(length):
             raise ValueError(
                 f"The gradient of the cost is not finite at {state.mixture}: an atom that was drawn has next to no "
@@ -81,5 +81,5 @@ class OGD:
             )
         mixture = np.empty(len(g))
         project_restricted(state.mixture - move, self.gamma, mixture)
-        settle(mixture, self.gamma)
+        clip_to_simplex(mixture, self.gamma)
         return OGDState(mixture, length)

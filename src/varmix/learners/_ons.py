@@ -8,10 +8,10 @@ import numpy as np
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_count, as_fraction, as_positive
-from varmix.learners._base import check_curvature, checked, even
+from varmix.learners._base import check_curvature, make_even_mixture, set_frozen
 from varmix.simplex import RestrictedSimplex
 
-LARGEST = 1e300  # entry of H, so that products with mixtures stay finite
+MAX_HESSIAN_ENTRY = 1e300  # entry of H, so that products with mixtures stay finite
 
 
 class ONSState(NamedTuple):
@@ -59,12 +59,13 @@ class ONS:
     needs_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        checked(self, gamma=as_fraction(self.gamma, "gamma"), beta=as_positive(self.beta, "beta"))
-        checked(self, eps=as_positive(self.eps, "eps"), steps=as_count(self.steps, "steps"))
-        checked(self, refactor=as_count(self.refactor, "refactor"))
-        if not 1.0 / LARGEST <= self.eps <= LARGEST:
+        set_frozen(self, gamma=as_fraction(self.gamma, "gamma"), beta=as_positive(self.beta, "beta"))
+        set_frozen(self, eps=as_positive(self.eps, "eps"), steps=as_count(self.steps, "steps"))
+        set_frozen(self, refactor=as_count(self.refactor, "refactor"))
+        if not 1.0 / MAX_HESSIAN_ENTRY <= self.eps <= MAX_HESSIAN_ENTRY:
             raise ValueError(
-                f"eps must lie in [{1.0 / LARGEST:g}, {LARGEST:g}], where H has an inverse, got {self.eps:g}."
+                f"eps must lie in [{1.0 / MAX_HESSIAN_ENTRY:g}, {MAX_HESSIAN_ENTRY:g}], where H has an inverse, got "
+                f"{self.eps:g}."
             )
         if self.projection not in ("exact", "pgd"):
             raise ValueError(f"projection must be 'exact' or 'pgd', got {self.projection!r}.")
@@ -72,7 +73,7 @@ class ONS:
     def init(self, k: int) -> ONSState:
         """Start at w_1 = 1/k (line 1) with H_0 = eps I (line 2)."""
         inverse = np.eye(k) / self.eps if self.projection == "pgd" else np.empty((0, 0))
-        return ONSState(even(k, self.gamma), self.eps * np.eye(k), inverse, 0)
+        return ONSState(make_even_mixture(k, self.gamma), self.eps * np.eye(k), inverse, 0)
 
     def check_state(self, state: ONSState) -> None:
         """Raise `CheckpointError` if H is not eps I with squares of gradients added to it, or has another inverse."""
@@ -94,7 +95,7 @@ class ONS:
         g = evidence.gradient(w)
         with np.errstate(over="ignore", invalid="ignore"):
             H = state.hessian + np.outer(g, g)  # line 5
-        if not np.abs(H).max() <= LARGEST:  # also when it is not a number
+        if not np.abs(H).max() <= MAX_HESSIAN_ENTRY:  # also when it is not a number
             raise ValueError(
                 f"The losses are too large for ONS, whose H holds squared gradients: one of {np.abs(g).max():.3g} "
                 f"overflows. Divide the losses by their scale, or use BarrierNewton, which has none."

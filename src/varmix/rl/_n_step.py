@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from varmix._core.state import CheckpointError, loading, require, restored
+from varmix._core.state import CheckpointError, require_entries, restore_array, wrap_load_errors
 from varmix._core.validation import AnyArray, BoolArray, FloatArray, IntArray, State
 from varmix._kernels.jit import kernel
 from varmix.rl._storage import Leaf
@@ -135,12 +135,15 @@ class OpenSteps:
         CheckpointError
             If the state is damaged or of another buffer.  The ring is then unchanged.
         """
-        with loading("pending transitions"):
-            require(state, {"columns", "returns", "head", "count"}, "pending transitions")
+        with wrap_load_errors("pending transitions"):
+            require_entries(state, {"columns", "returns", "head", "count"}, "pending transitions")
             checked = checked_columns(state["columns"], self._leaves, len(self._returns))
             columns = [column.copy() for column in checked]
-            returns = restored(state["returns"], self._returns, "returns")
-            head, count = restored(state["head"], self._head, "head"), restored(state["count"], self.count, "count")
+            returns = restore_array(state["returns"], self._returns, "returns")
+            head, count = (
+                restore_array(state["head"], self._head, "head"),
+                restore_array(state["count"], self.count, "count"),
+            )
             sizes = {len(column) for column in columns} - {len(returns)}
             if sizes or min(head.min(), count.min()) < 0 or max(head.max(), count.max()) >= self._n:
                 raise CheckpointError("The saved pending transitions are damaged: places or counts outside the ring.")

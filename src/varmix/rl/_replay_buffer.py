@@ -9,8 +9,16 @@ from numpy.typing import ArrayLike
 
 from varmix._core.draw import Draw
 from varmix._core.evidence import LARGEST_NORM
-from varmix._core.state import CheckpointError, check_format, loading, printable, read_array, read_count, require
-from varmix._core.validation import BoolArray, FloatArray, IntArray, State, as_count, as_fraction, first, same
+from varmix._core.state import (
+    CheckpointError,
+    check_format,
+    make_printable,
+    read_array,
+    read_count,
+    require_entries,
+    wrap_load_errors,
+)
+from varmix._core.validation import BoolArray, FloatArray, IntArray, State, as_count, as_fraction, find_first, same
 from varmix._presets import vrm
 from varmix._sampler import Sampler
 from varmix.components._replay import PAPER_SETTINGS, Replay
@@ -18,7 +26,7 @@ from varmix.learners import BarrierNewton, Learner
 from varmix.reweight import Reweight, exact
 from varmix.rl._n_step import OpenSteps
 from varmix.rl._transitions import (
-    AUTORESET,
+    AUTORESET_CHOICES,
     DISABLED,
     NEXT_STEP,
     SAME_STEP,
@@ -36,7 +44,7 @@ from varmix.rl._transitions import (
 )
 
 #: A batch of transitions says more than the single draw that the usual barrier is made for, so a lower one will do.
-LEARNER = BarrierNewton(eps=0.3)
+DEFAULT_LEARNER = BarrierNewton(eps=0.3)
 
 
 class Moment(NamedTuple):
@@ -119,7 +127,9 @@ class ReplayBuffer:
                 f"transitions as one step may add, got {capacity}."
             )
         self._replay = Replay(self._capacity, settings)
-        self._sampler = vrm(self._replay, learner=LEARNER if learner is None else learner, reweight=reweight, rng=rng)
+        self._sampler = vrm(
+            self._replay, learner=DEFAULT_LEARNER if learner is None else learner, reweight=reweight, rng=rng
+        )
         # Item i has row i % room.  There are more rows than items: a step is written where no item can be drawn from.
         room = self._capacity + self._n_steps * self._environments
         self._rows = Transitions(room, observation_space, action_space)
@@ -223,7 +233,7 @@ class ReplayBuffer:
         if self._autoreset is None:
             raise ValueError(
                 f"The buffer does not know how these environments reset, and so which rows are transitions. Build it "
-                f"with envs=envs, or with autoreset={AUTORESET}."
+                f"with envs=envs, or with autoreset={AUTORESET_CHOICES}."
             )
         number = self._environments
         values = self._rows.split(observations, actions, next_observations, (number,))
@@ -246,7 +256,8 @@ class ReplayBuffer:
             return values
         if finals is None:
             raise ValueError(
-                f"The episode of environment {first(ended)} ended, and with autoreset='same_step' next_observations "
+                f"The episode of environment {find_first(ended)} ended, and with autoreset='same_step' "
+                f"next_observations "
                 f"has the first observation of the next one there. Pass final_observations=infos['final_obs']."
             )
         return self._rows.with_finals(values, finals, ended.nonzero()[0], len(ended))
@@ -328,8 +339,9 @@ class ReplayBuffer:
                 bad = ~(norms <= LARGEST_NORM)
                 if bad.any():
                     raise ValueError(
-                        f"td_errors must be finite, and at most about {LARGEST_NORM:.0e}; td_errors[{first(bad)}] is "
-                        f"{np.asarray(td_errors)[first(bad)]}. Skip the update of a batch that diverged."
+                        f"td_errors must be finite, and at most about {LARGEST_NORM:.0e}; "
+                        f"td_errors[{find_first(bad)}] is "
+                        f"{np.asarray(td_errors)[find_first(bad)]}. Skip the update of a batch that diverged."
                     ) from None
                 raise
 
@@ -361,11 +373,11 @@ class ReplayBuffer:
             If the state is damaged, of another buffer or of another format, or holds what `add` refuses.  The buffer
             is then unchanged.
         """
-        with loading("a ReplayBuffer"):
+        with wrap_load_errors("a ReplayBuffer"):
             saved: object = state
             if isinstance(saved, Mapping) and "sampler" in saved:
                 check_format(saved["sampler"], "a ReplayBuffer")
-            require(state, {"settings", "transitions", "pending", "ended", "sampler"}, "a ReplayBuffer")
+            require_entries(state, {"settings", "transitions", "pending", "ended", "sampler"}, "a ReplayBuffer")
             self._check_settings(state["settings"])
             powers = discount_powers(self._discount, self._n_steps)
             rows = self._rows.checked_state(state["transitions"], self._capacity, powers)
@@ -385,7 +397,7 @@ class ReplayBuffer:
         if pending is not None:
             pending.load_state_dict(state["pending"])
         else:
-            require(state["pending"], set(), "a ReplayBuffer of single steps")
+            require_entries(state["pending"], set(), "a ReplayBuffer of single steps")
         ended = read_array(state, "ended", np.bool_, ended.shape)
         if (ended.view(np.uint8) > 1).any():
             raise CheckpointError("The saved buffer is damaged: ended has bytes that are neither 0 nor 1.")
@@ -398,11 +410,11 @@ class ReplayBuffer:
 
     def _check_settings(self, saved: State) -> None:
         settings = self._settings()
-        require(saved, set(settings), "a ReplayBuffer's settings")
+        require_entries(saved, set(settings), "a ReplayBuffer's settings")
         for name, value in settings.items():
             if not same(saved[name], value):
                 raise CheckpointError(
-                    f"The saved buffer had {name} = {printable(saved[name])}, this one has {value}. "
+                    f"The saved buffer had {name} = {make_printable(saved[name])}, this one has {value}. "
                     f"Build the buffer as it was when it was saved."
                 )
 

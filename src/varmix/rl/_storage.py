@@ -12,9 +12,9 @@ import numpy as np
 
 from varmix._core.validation import AnyArray, as_array
 
-INT64, LIMIT = np.dtype(np.int64), 2**63
+INT64_DTYPE, INT64_LIMIT = np.dtype(np.int64), 2**63
 # Types whose dtype and shape can be trusted without a closer look; a subclass (a masked array) cannot.
-PLAIN = frozenset({np.ndarray, *(np.dtype(code).type for code in "?bhilqBHILQefd")})
+PLAIN_TYPES = frozenset({np.ndarray, *(np.dtype(code).type for code in "?bhilqBHILQefd")})
 
 
 class Leaf:
@@ -32,9 +32,14 @@ class Leaf:
 
     def split(self, value: Any, lead: tuple[int, ...], into: list[Any]) -> None:  # noqa: ANN401
         """Append the value to `into` after checking its shape, behind the axes `lead`, and its dtype."""
-        if type(value) in PLAIN and value.dtype is self.dtype and value.shape == lead + self.shape:
+        if type(value) in PLAIN_TYPES and value.dtype is self.dtype and value.shape == lead + self.shape:
             into.append(value)
-        elif type(value) is int and self.dtype is INT64 and lead + self.shape == () and -LIMIT <= value < LIMIT:
+        elif (
+            type(value) is int
+            and self.dtype is INT64_DTYPE
+            and lead + self.shape == ()
+            and -INT64_LIMIT <= value < INT64_LIMIT
+        ):
             into.append(value)  # the action of an agent, as it comes most often
         else:
             into.append(self._converted(value, lead + self.shape))
@@ -48,7 +53,7 @@ class Leaf:
         if array.shape != shape:
             raise ValueError(f"{self.name} must have shape {shape}, got {array.shape}.")
         whole = array.dtype.kind in "iu" and self.dtype.kind in "iu"
-        if not (_holds(self.dtype, array) if whole else np.can_cast(array.dtype, self.dtype, "same_kind")):
+        if not (_is_in_range(self.dtype, array) if whole else np.can_cast(array.dtype, self.dtype, "same_kind")):
             raise TypeError(
                 f"{self.name} must be {self.dtype}, as in the space; {array.dtype} cannot be cast to it without loss. "
                 f"Convert the values, or build the buffer with a space of another dtype."
@@ -56,7 +61,7 @@ class Leaf:
         return array.astype(self.dtype)
 
 
-def _holds(dtype: np.dtype[Any], array: AnyArray) -> bool:
+def _is_in_range(dtype: np.dtype[Any], array: AnyArray) -> bool:
     """Whether whole numbers are within the range of `dtype`: casting would wrap them without a word."""
     if np.can_cast(array.dtype, dtype, "safe") or array.size == 0:
         return True
@@ -106,14 +111,14 @@ class Branch:
 Layout: TypeAlias = Leaf | Branch
 
 
-def layout(space: object, name: str) -> Layout:
+def make_layout(space: object, name: str) -> Layout:
     """Give the layout of a space's values.
 
     Examples
     --------
     >>> from types import SimpleNamespace as Space
     >>> box = Space(shape=(2,), dtype=np.float32)
-    >>> arm = layout(Space(spaces={"angles": box, "grip": Space(shape=(), dtype=np.int64)}), "observation")
+    >>> arm = make_layout(Space(spaces={"angles": box, "grip": Space(shape=(), dtype=np.int64)}), "observation")
     >>> arrays = []
     >>> arm.split({"angles": [0.5, 1.0], "grip": 1}, (), arrays)
     >>> arrays
@@ -123,11 +128,11 @@ def layout(space: object, name: str) -> Layout:
     """
     spaces = getattr(space, "spaces", None)
     if isinstance(spaces, Mapping):
-        return Branch(name, tuple(spaces), [layout(part, f"{name}[{key!r}]") for key, part in spaces.items()])
+        return Branch(name, tuple(spaces), [make_layout(part, f"{name}[{key!r}]") for key, part in spaces.items()])
     # A OneOf has `spaces` as a Tuple has, but its values are one of them.
     if isinstance(spaces, Sequence) and type(space).__name__ != "OneOf":
-        return Branch(name, None, [layout(part, f"{name}[{i}]") for i, part in enumerate(spaces)])
-    leaf = _leaf(name, getattr(space, "shape", None), getattr(space, "dtype", None))
+        return Branch(name, None, [make_layout(part, f"{name}[{i}]") for i, part in enumerate(spaces)])
+    leaf = _make_leaf(name, getattr(space, "shape", None), getattr(space, "dtype", None))
     if leaf is None:
         raise TypeError(
             f"The space of {name} must have values of one shape and dtype: Box, Discrete, MultiDiscrete, MultiBinary, "
@@ -136,7 +141,7 @@ def layout(space: object, name: str) -> Layout:
     return leaf
 
 
-def _leaf(name: str, shape: Any, dtype: Any) -> Leaf | None:  # noqa: ANN401
+def _make_leaf(name: str, shape: Any, dtype: Any) -> Leaf | None:  # noqa: ANN401
     """Give the leaf of this shape and dtype, if arrays of them can be made and saved."""
     try:
         sizes, kind = tuple(int(size) for size in shape), np.dtype(dtype)

@@ -10,20 +10,20 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import ArrayLike
 
-from varmix._core.draw import Draw, Ledger, seal
+from varmix._core.draw import Draw, Ledger, seal_draw
 from varmix._core.evidence import LARGEST_NORM
-from varmix._core.state import CheckpointError, check_format, loading, read_array, read_count, require
+from varmix._core.state import CheckpointError, check_format, read_array, read_count, require_entries, wrap_load_errors
 from varmix._core.validation import AnyArray, BoolArray, FloatArray, IntArray, State, as_atoms, as_vector
 from varmix._sampler import Sampler
 from varmix.components._replay import Replay
 
-FIELDS = "base", "next", "firsts", "lengths", "serials", "ids", "norms", "density", "ratios"
-KEPT, ROWS = 4096, 1 << 18  # receipts, and rows of them: a hundred bytes each with ten components
-APART = 1 << 40  # tickets, more than any run issues
-LAST = 2**63 - 2**50  # the largest ticket that a state may hold: tickets go on from there, and must fit 64 bits
-NOT_YET = -1.0  # in place of a norm
-SMALLEST = float(np.finfo(np.float64).tiny)  # of a density, so that one over it is finite
-ROUNDING = 1e-6
+STATE_FIELDS = "base", "next", "firsts", "lengths", "serials", "ids", "norms", "density", "ratios"
+MAX_RECEIPTS, MAX_RECEIPT_ROWS = 4096, 1 << 18  # receipts, and rows of them: a hundred bytes each with ten components
+TICKET_GAP = 1 << 40  # tickets, more than any run issues
+MAX_TICKET = 2**63 - 2**50  # the largest ticket that a state may hold: tickets go on from there, and must fit 64 bits
+MISSING_NORM = -1.0  # in place of a norm
+MIN_DENSITY = float(np.finfo(np.float64).tiny)  # of a density, so that one over it is finite
+MAX_ROUNDING_ERROR = 1e-6
 
 
 class OpenTicket:
@@ -58,7 +58,7 @@ class TicketBook:
     (4, array([2, 3]), array([0, 1]))
     """
 
-    def __init__(self, kept: int = KEPT, rows: int = ROWS) -> None:
+    def __init__(self, kept: int = MAX_RECEIPTS, rows: int = MAX_RECEIPT_ROWS) -> None:
         self._base = uuid.uuid4().int >> 66  # not from `rng`: buffers with one seed must refuse each other's rows
         self._next = self._base
         self._sampler_id: str | None = None  # of the last receipt
@@ -69,11 +69,11 @@ class TicketBook:
         """Take a receipt in and give the tickets of its rows; when there are too many, the oldest is let go."""
         if draw.sampler_id != self._sampler_id:
             if self._sampler_id is not None:
-                self._next += APART + (uuid.uuid4().int & (APART - 1))
+                self._next += TICKET_GAP + (uuid.uuid4().int & (TICKET_GAP - 1))
             self._sampler_id = draw.sampler_id
         m, first = len(draw), self._next
         self._next, self._rows = first + m, self._rows + m  # first, so that an interrupt can leave only a gap
-        self._flights.append(OpenTicket(first, draw.indices, np.full(m, NOT_YET), draw))
+        self._flights.append(OpenTicket(first, draw.indices, np.full(m, MISSING_NORM), draw))
         while len(self._flights) > self._kept or (self._rows > self._most and len(self._flights) > 1):
             self._rows -= len(self._flights.popleft())
         return np.arange(first, first + m)
@@ -126,10 +126,10 @@ class TicketBook:
             "firsts": np.array([flight.first for flight in self._flights], dtype=np.int64),
             "lengths": np.array([len(flight) for flight in self._flights], dtype=np.int64),
             "serials": np.array(serials, dtype=np.int64),
-            "ids": _joined([flight.ids for flight in self._flights], np.empty(0, np.int64)),
-            "norms": _joined([flight.norms for flight in self._flights], np.empty(0)),
-            "density": _joined([draw.density for draw in unused], np.empty(0)),
-            "ratios": _joined([draw.ratios for draw in unused], np.empty((0, 0))),
+            "ids": _join_arrays([flight.ids for flight in self._flights], np.empty(0, np.int64)),
+            "norms": _join_arrays([flight.norms for flight in self._flights], np.empty(0)),
+            "density": _join_arrays([draw.density for draw in unused], np.empty(0)),
+            "ratios": _join_arrays([draw.ratios for draw in unused], np.empty((0, 0))),
         }
 
     def load_state_dict(self, state: State, ledger: Ledger, k: int, items: int, largest: float = math.inf) -> None:
@@ -147,15 +147,15 @@ class TicketBook:
         CheckpointError
             If the state is damaged or of another sampler.  The receipts are then unchanged.
         """
-        with loading("the receipts in flight"):
-            require(state, set(FIELDS), "the tickets")
+        with wrap_load_errors("the receipts in flight"):
+            require_entries(state, set(STATE_FIELDS), "the tickets")
             base, after, firsts, lengths = self._read_tickets(state)
             serials = _read_serials(state, len(firsts), ledger)
             rows, open_rows = int(lengths.sum()), int(lengths[serials >= 0].sum())
             ids = read_array(state, "ids", np.int64, (rows,), least=0, most=items - 1)
             norms = read_array(state, "norms", np.float64, (rows,), most=LARGEST_NORM)
-            if (norms[norms != NOT_YET] < 0.0).any():
-                raise CheckpointError(f"The saved receipts are damaged: a norm below 0 that is not {NOT_YET:g}.")
+            if (norms[norms != MISSING_NORM] < 0.0).any():
+                raise CheckpointError(f"The saved receipts are damaged: a norm below 0 that is not {MISSING_NORM:g}.")
             density, ratios = _read_laws(state, open_rows, k, largest)
         flights, row, open_row = [], 0, 0
         for first, m, serial in zip(firsts.tolist(), lengths.tolist(), serials.tolist(), strict=True):
@@ -163,7 +163,7 @@ class TicketBook:
             if serial >= 0:
                 opened = slice(open_row, open_row + m)
                 law, rates = density[opened].copy(), ratios[opened].copy()
-                draw, open_row = seal(mine, 1.0 / law, rates, law, serial, ledger.sampler_id), open_row + m
+                draw, open_row = seal_draw(mine, 1.0 / law, rates, law, serial, ledger.sampler_id), open_row + m
             flights.append(OpenTicket(first, mine, norms[row : row + m].copy(), draw))
             row += m
         self._base, self._next, self._rows, self._sampler_id = base, after, row, ledger.sampler_id
@@ -171,8 +171,8 @@ class TicketBook:
 
     def _read_tickets(self, state: State) -> tuple[int, int, IntArray, IntArray]:
         """Return the first and the next ticket, and the first ticket and the number of rows of every receipt."""
-        base = read_count(state, "base", most=LAST)
-        after = read_count(state, "next", least=base, most=LAST)
+        base = read_count(state, "base", most=MAX_TICKET)
+        after = read_count(state, "next", least=base, most=MAX_TICKET)
         number, rows = (np.size(state[name]) for name in ("firsts", "ids"))
         if number > self._kept or (rows > self._most and number != 1):
             raise CheckpointError(
@@ -203,22 +203,22 @@ def _read_serials(state: State, number: int, ledger: Ledger) -> IntArray:
 
 def _read_laws(state: State, rows: int, k: int, largest: float) -> tuple[FloatArray, FloatArray]:
     """Return the densities and ratios of rows that feedback is still to come for."""
-    density = read_array(state, "density", np.float64, (rows,), least=SMALLEST)
+    density = read_array(state, "density", np.float64, (rows,), least=MIN_DENSITY)
     if rows == 0 and np.shape(state["ratios"]) == (0, 0):
         return density, np.empty((0, k))
     ratios = read_array(state, "ratios", np.float64, (rows, k), least=0.0, most=largest)
     # A density is a mean of the ratios of its row, by the mixture that drew.
     low, high = ratios.min(axis=1, initial=math.inf), ratios.max(axis=1, initial=0.0)
-    if (density < low * (1.0 - ROUNDING)).any() or (density > high * (1.0 + ROUNDING)).any():
+    if (density < low * (1.0 - MAX_ROUNDING_ERROR)).any() or (density > high * (1.0 + MAX_ROUNDING_ERROR)).any():
         raise CheckpointError("The saved receipts are damaged: a density that is no mean of the ratios of its row.")
     return density, ratios
 
 
-def _joined(arrays: list[AnyArray], empty: AnyArray) -> AnyArray:
+def _join_arrays(arrays: list[AnyArray], empty: AnyArray) -> AnyArray:
     return np.concatenate(arrays) if arrays else empty
 
 
-RECENT = 16
+MAX_RECENT_RECEIPTS = 16
 
 
 class SlotSampler:
@@ -273,7 +273,7 @@ class SlotSampler:
             self._tell(flight, rows, values[places])
 
     def _tell(self, flight: OpenTicket, rows: IntArray, norms: FloatArray) -> None:
-        told = np.full(len(flight), NOT_YET)
+        told = np.full(len(flight), MISSING_NORM)
         np.maximum.at(told, rows, norms)
         named = told >= 0.0
         known = np.where(named, told, flight.norms)
@@ -308,7 +308,7 @@ class SlotSampler:
 
     def awaits(self, slots: IntArray) -> bool:
         """Whether exactly these slots were drawn lately, and their feedback is still to come."""
-        recent = (flight for flight in self._flights.newest(RECENT) if flight.draw is not None)
+        recent = (flight for flight in self._flights.newest(MAX_RECENT_RECEIPTS) if flight.draw is not None)
         return any(np.array_equal(flight.ids % self.replay.capacity, slots) for flight in recent)
 
     def clear(self) -> None:
@@ -335,8 +335,8 @@ class SlotSampler:
         CheckpointError
             If the state is damaged, of another sampler or of another format.  Everything is then unchanged.
         """
-        with loading("a replay buffer's sampler"):
-            require(state, {"sampler", "receipts"}, "a SlotSampler")
+        with wrap_load_errors("a replay buffer's sampler"):
+            require_entries(state, {"sampler", "receipts"}, "a SlotSampler")
             check_format(state["sampler"], "a Sampler")
             ledger, items = Ledger.loaded(state["sampler"]), read_count(state["sampler"]["components"], "total")
             flights, largest = TicketBook(), 2.0 * self.replay.capacity  # a ratio is at most the number of items

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from varmix._core.state import CheckpointError, describe, is_array, require
+from varmix._core.state import CheckpointError, describe_value, is_array, require_entries
 from varmix._core.validation import (
     AnyArray,
     BoolArray,
@@ -17,20 +17,20 @@ from varmix._core.validation import (
     as_array,
     as_count,
     as_floats,
-    first,
+    find_first,
 )
-from varmix.rl._storage import Leaf, layout
+from varmix.rl._storage import Leaf, make_layout
 
 NEXT_STEP, SAME_STEP, DISABLED = "next_step", "same_step", "disabled"
-AUTORESET = f"{NEXT_STEP!r}, {SAME_STEP!r} or {DISABLED!r}"
-LARGEST = 1e30  # of a reward: sums of them are kept in single precision, which ends at 3e38
+AUTORESET_CHOICES = f"{NEXT_STEP!r}, {SAME_STEP!r} or {DISABLED!r}"
+MAX_REWARD = 1e30  # of a reward: sums of them are kept in single precision, which ends at 3e38
 
 
 def as_reward(value: float) -> float:
     """Check the reward of one step."""
     if not isinstance(value, (float, int)):
-        value = float(_one(as_floats(value, "reward"), "reward"))
-    if not -LARGEST <= value <= LARGEST:
+        value = float(_require_scalar(as_floats(value, "reward"), "reward"))
+    if not -MAX_REWARD <= value <= MAX_REWARD:
         raise ValueError(f"reward must be finite and at most 1e30 either way, got {value}: it would spoil every sum.")
     return float(value)
 
@@ -45,9 +45,9 @@ def as_rewards(values: ArrayLike, environments: int) -> FloatArray:
 
 def check_size(rewards: FloatArray) -> None:
     """Refuse rewards that are not finite, or too large for sums of them."""
-    good = np.abs(rewards) <= LARGEST
+    good = np.abs(rewards) <= MAX_REWARD
     if not good.all():
-        bad = rewards[first(~good)]
+        bad = rewards[find_first(~good)]
         raise ValueError(f"rewards must be finite and at most 1e30 either way, got {bad}: it would spoil every sum.")
 
 
@@ -55,7 +55,7 @@ def as_flag(value: object, name: str) -> bool:
     """Check True or False."""
     if type(value) is bool or type(value) is np.bool_:
         return bool(value)
-    array = _one(as_array(value, name), name)  # type: ignore[arg-type]
+    array = _require_scalar(as_array(value, name), name)  # type: ignore[arg-type]
     if array.dtype != np.bool_:
         raise TypeError(f"{name} must be True or False, got {value!r}.")
     return bool(array)
@@ -107,38 +107,38 @@ def as_environments(environments: int | None, envs: object) -> int:
 
 def as_autoreset(autoreset: object, envs: object) -> str | None:
     """Return how environments reset after an end: as given, or as `envs` says; None where neither is given."""
-    given = None if autoreset is None else _mode(autoreset)
+    given = None if autoreset is None else _parse_mode(autoreset)
     if autoreset is not None and given is None:
-        raise ValueError(f"autoreset must be {AUTORESET}, got {autoreset!r}.")
+        raise ValueError(f"autoreset must be {AUTORESET_CHOICES}, got {autoreset!r}.")
     if envs is None:
         return given
     metadata = getattr(envs, "metadata", None)
     said = metadata.get("autoreset_mode") if isinstance(metadata, Mapping) else None
-    mode = None if said is None else _mode(said)
+    mode = None if said is None else _parse_mode(said)
     if mode is None and given is None:
         raise ValueError(
             f"envs does not say how it resets: its metadata has the autoreset_mode {said!r} (Gymnasium sets it from "
-            f"version 1.1 on). Look it up, and pass autoreset={AUTORESET}."
+            f"version 1.1 on). Look it up, and pass autoreset={AUTORESET_CHOICES}."
         )
     if mode is not None and given is not None and mode != given:
         raise ValueError(f"autoreset = {given!r}, but envs resets by {mode!r}: leave autoreset out.")
     return given if mode is None else mode
 
 
-def _mode(value: object) -> str | None:
+def _parse_mode(value: object) -> str | None:
     """Return the name of a mode that is given by name or as Gymnasium's `AutoresetMode`."""
     name = value.name if isinstance(value, Enum) else value
     modes = {mode.replace("_", ""): mode for mode in (NEXT_STEP, SAME_STEP, DISABLED)}
     return modes.get(name.replace("_", "").lower()) if isinstance(name, str) else None
 
 
-def _one(array: AnyArray, name: str) -> AnyArray:
+def _require_scalar(array: AnyArray, name: str) -> AnyArray:
     if array.shape != ():
         raise ValueError(f"{name} must be one value, got shape {array.shape}. Use add_batch for many environments.")
     return array
 
 
-SINGLE = np.finfo(np.float32)
+SINGLE_LIMITS = np.finfo(np.float32)
 
 
 class Batch(NamedTuple):
@@ -173,10 +173,10 @@ class Transitions:
     def __init__(self, room: int, observation_space: object, action_space: object) -> None:
         #: How many rows there are.
         self.room = room
-        self._before = layout(observation_space, "observation")
-        self._action = layout(action_space, "action")
-        self._after = layout(observation_space, "next_observation")
-        self._final = layout(observation_space, "final_observation")
+        self._before = make_layout(observation_space, "observation")
+        self._action = make_layout(action_space, "action")
+        self._after = make_layout(observation_space, "next_observation")
+        self._final = make_layout(observation_space, "final_observation")
         #: The leaves of what is known when an action has been chosen.
         self.chosen = self._before.leaves + self._action.leaves
         numbers = [Leaf("reward", (), np.dtype(np.float32)), Leaf("terminated", (), np.dtype(np.bool_))]
@@ -263,7 +263,7 @@ def discount_powers(discount: float, n_steps: int) -> FloatArray:
 
 def checked_columns(state: State, leaves: Sequence[Leaf], most: int) -> list[AnyArray]:
     """Return a column for every leaf, after checking its rows, of which all have the same number of at most `most`."""
-    require(state, {leaf.name for leaf in leaves}, "a buffer of these spaces")
+    require_entries(state, {leaf.name for leaf in leaves}, "a buffer of these spaces")
     columns = [_checked_column(state[leaf.name], leaf) for leaf in leaves]
     lengths = {len(column) for column in columns}
     if len(lengths) != 1 or max(lengths) > most:
@@ -279,7 +279,9 @@ def checked_columns(state: State, leaves: Sequence[Leaf], most: int) -> list[Any
 
 def _checked_column(column: object, leaf: Leaf) -> AnyArray:
     if not is_array(column) or column.ndim < 1:
-        raise CheckpointError(f"Saved {leaf.name} must be an array with a row per transition, got {describe(column)}.")
+        raise CheckpointError(
+            f"Saved {leaf.name} must be an array with a row per transition, got {describe_value(column)}."
+        )
     if column.shape[1:] != leaf.shape or column.dtype != leaf.dtype:
         raise CheckpointError(
             f"The saved transitions do not fit: {leaf.name} was {column.dtype} of shape {column.shape[1:]}, and "
@@ -290,13 +292,13 @@ def _checked_column(column: object, leaf: Leaf) -> AnyArray:
 
 def check_sums(rewards: AnyArray, powers: FloatArray, name: str) -> None:
     """Raise `CheckpointError` for sums of discounted rewards that steps of allowed rewards cannot have."""
-    largest = LARGEST * float(powers[:-1].sum()) * 1.000001  # as far as single precision rounds
-    good = np.abs(rewards) <= min(largest, float(SINGLE.max))
+    largest = MAX_REWARD * float(powers[:-1].sum()) * 1.000001  # as far as single precision rounds
+    good = np.abs(rewards) <= min(largest, float(SINGLE_LIMITS.max))
     if not good.all():
-        i = first(~good)
+        i = find_first(~good)
         raise CheckpointError(
             f"The saved transitions are damaged: {name} {rewards[i]:g} in row {i} is not finite, or larger than "
-            f"rewards of at most {LARGEST:g} sum to."
+            f"rewards of at most {MAX_REWARD:g} sum to."
         )
 
 
@@ -305,10 +307,10 @@ def _check_discounts(discounts: AnyArray, terminated: BoolArray, powers: FloatAr
     known = np.sort(powers[1:])
     place = np.searchsorted(known, discounts).clip(1, len(known)) - 1
     near = np.stack([known[place], known[np.minimum(place + 1, len(known) - 1)]])
-    close = np.abs(discounts - near) <= 1e-6 * near + float(SINGLE.tiny)
+    close = np.abs(discounts - near) <= 1e-6 * near + float(SINGLE_LIMITS.tiny)
     good = np.where(terminated, discounts == 0.0, close.any(axis=0))
     if not good.all():
-        i = first(~good)
+        i = find_first(~good)
         raise CheckpointError(
             f"The saved transitions are damaged: discount {discounts[i]:g} in row {i}. It is 0 where an episode "
             f"terminated, and elsewhere the discount of the buffer, {powers[1]:g}, to a power of 1 to {len(known)}."

@@ -9,14 +9,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from varmix._core.checkpoint import load, save
-from varmix._core.state import CheckpointError, loading, printable
+from varmix._core.state import CheckpointError, make_printable, wrap_load_errors
 from varmix._core.validation import FloatArray, IntArray, State, missing_extra
 from varmix._presets import vrm
 from varmix._sampler import Sampler
 from varmix.components._replay import PAPER_SETTINGS, Replay
 from varmix.learners import Learner
 from varmix.reweight import Reweight, exact
-from varmix.rl._replay_buffer import LEARNER
+from varmix.rl._replay_buffer import DEFAULT_LEARNER
 from varmix.rl._tickets import SlotSampler
 
 try:
@@ -28,8 +28,8 @@ try:
 except ModuleNotFoundError:
     raise missing_extra("varmix.rl.torchrl", "torchrl", "torchrl") from None
 
-RECEIPT, WEIGHT = "receipt", "priority_weight"
-FILE = "mixture_sampler.varmix"
+RECEIPT_KEY, WEIGHT_KEY = "receipt", "priority_weight"
+STATE_FILE_NAME = "mixture_sampler.varmix"
 
 
 class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
@@ -82,7 +82,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
         # Not super().__init__(), which needs TorchRL's compiled trees; all that would use them is overridden here.
         replay = Replay(max_capacity, settings)
         self._slots = SlotSampler(
-            vrm(replay, learner=LEARNER if learner is None else learner, reweight=reweight, rng=rng), replay
+            vrm(replay, learner=DEFAULT_LEARNER if learner is None else learner, reweight=reweight, rng=rng), replay
         )
         self._max_capacity = replay.capacity
         self._lock = threading.RLock()  # buffers that share a storage do not share TorchRL's own
@@ -133,7 +133,7 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
                     f"be written through a buffer. Build a new MixtureSampler for this storage."
                 )
             slots, weights, tickets = self._slots.draw(batch_size)
-        info = {WEIGHT: torch.from_numpy(weights.astype(np.float32)), RECEIPT: torch.from_numpy(tickets)}
+        info = {WEIGHT_KEY: torch.from_numpy(weights.astype(np.float32)), RECEIPT_KEY: torch.from_numpy(tickets)}
         return torch.from_numpy(slots), info
 
     def update(self, receipt: torch.Tensor, priority: torch.Tensor) -> None:
@@ -211,23 +211,25 @@ class MixtureSampler(PrioritizedSampler):  # type: ignore[misc]
         CheckpointError
             If the state is damaged, of another sampler or of another format.  The sampler is then unchanged.
         """
-        with self._lock, loading("a MixtureSampler"):
+        with self._lock, wrap_load_errors("a MixtureSampler"):
             try:
                 state = as_arrays(state_dict)
             except RuntimeError as error:  # a tensor that NumPy cannot hold
-                raise CheckpointError(f"The saved state of a MixtureSampler is damaged: {printable(error)}") from error
+                raise CheckpointError(
+                    f"The saved state of a MixtureSampler is damaged: {make_printable(error)}"
+                ) from error
             self._slots.load_state_dict(state)
 
     def dumps(self, path: str | Path) -> None:
         """Write a checkpoint into the folder `path`, where TorchRL keeps a sampler's files."""
         Path(path).mkdir(exist_ok=True, parents=True)
         with self._lock:
-            save(Path(path) / FILE, self._slots)
+            save(Path(path) / STATE_FILE_NAME, self._slots)
 
     def loads(self, path: str | Path) -> None:
         """Resume from the checkpoint in the folder `path`; raises as `load_state_dict` does."""
         with self._lock:
-            load(Path(path) / FILE, self._slots)
+            load(Path(path) / STATE_FILE_NAME, self._slots)
 
     def __getstate__(self) -> State:
         state: State = super().__getstate__()
@@ -264,7 +266,9 @@ class MixtureReplayBuffer(TensorDictReplayBuffer):  # type: ignore[misc]
 
     def update_tensordict_priority(self, data: Any) -> None:  # noqa: ANN401
         """Give the priorities of a sampled tensordict back, with its receipt; without one only refresh them."""
-        receipt = data.get(RECEIPT, None) if data.ndim else None  # an item that is added has the receipt of its past
+        receipt = (
+            data.get(RECEIPT_KEY, None) if data.ndim else None
+        )  # an item that is added has the receipt of its past
         if receipt is None or not isinstance(self.sampler, MixtureSampler):
             super().update_tensordict_priority(data)
             return

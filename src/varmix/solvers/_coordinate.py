@@ -9,7 +9,7 @@ from varmix._core.validation import AnyArray, FloatArray, IntArray, as_array, as
 from varmix._kernels import rows as by_row
 from varmix._kernels.rows import Rows
 from varmix._sampler import Sampler
-from varmix.components._labels import encode
+from varmix.components._labels import encode_labels
 from varmix.solvers import _kernels as kernels
 from varmix.solvers._kernels import values_and_slopes
 from varmix.solvers._linear import Linear
@@ -33,7 +33,7 @@ class BlockLayout:
         labels = np.arange(dim) if blocks is None else as_array(blocks, "blocks")
         if labels.shape != (dim,):
             raise ValueError(f"blocks must be one label per coordinate: expected shape ({dim},), got {labels.shape}.")
-        _, codes = encode(labels)
+        _, codes = encode_labels(labels)
         self.sizes: IntArray = np.bincount(codes).astype(np.int64)
         self.start: IntArray = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
         self.members: IntArray = np.argsort(codes, kind="stable").astype(np.int64)
@@ -64,7 +64,7 @@ def columns_of(problem: Linear) -> Rows:
     ones = n if problem.intercept else 0
     starts, points = np.zeros(dim + 1, dtype=np.int64), np.empty(size + ones, dtype=np.int64)
     data: AnyArray = np.empty(size + ones, dtype=rows.data.dtype)
-    kernels.transpose(rows, n, starts[: d + 1], points, data)
+    kernels.transpose_rows(rows, n, starts[: d + 1], points, data)
     if problem.intercept:
         starts[-1] = size + n
         points[size:], data[size:] = np.arange(n), 1.0
@@ -77,7 +77,7 @@ def block_lipschitz(problem: Linear, columns: Rows, start: IntArray, members: In
     The norm is the spectral one, from the eigenvalues of a matrix of the block's size; a block of one is a column.
     """
     squares = np.empty(problem.dim)
-    kernels.squares(columns, problem.costs, squares)
+    kernels.write_squares(columns, problem.costs, squares)
     squares = squares[members[start[:-1]]]
     for b in np.flatnonzero(np.diff(start) > 1):
         inside = members[start[b] : start[b + 1]]
@@ -90,7 +90,7 @@ def block_lipschitz(problem: Linear, columns: Rows, start: IntArray, members: In
     return problem.curvature * squares / problem.n + np.where(free, 0.0, problem.l2)
 
 
-REFRESH = 16  # epochs after which margins are computed anew: until then rounding is far below 1e-12
+EPOCHS_PER_REFRESH = 16  # epochs after which margins are computed anew: until then rounding is far below 1e-12
 
 
 class Options(TypedDict, total=False):
@@ -247,7 +247,7 @@ class CompiledCoordinates(Coordinates):
     def begin_epoch(self, epoch: int) -> int:
         """Compute F from the margins, and now and then those anew."""
         p = self.problem
-        if (epoch - 1) % REFRESH == 0:
+        if (epoch - 1) % EPOCHS_PER_REFRESH == 0:
             self.margins = p.margins(self.theta)
         values, self.slopes = np.empty(p.n), np.empty(p.n)
         values_and_slopes(p.code, self.margins, p.y, values, self.slopes)
@@ -263,7 +263,7 @@ class CompiledCoordinates(Coordinates):
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
         """Take a step per batch, in one compiled call."""
         p, norms = self.problem, np.empty(len(points))
-        kernels.descend(
+        kernels.descend_blocks(
             self.columns,
             p.y,
             p.costs,

@@ -6,9 +6,9 @@ import numpy as np
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray
 from varmix._kernels.jit import kernel
-from varmix._kernels.rows import Rows, add, dot, fetch
+from varmix._kernels.rows import Rows, add_row, dot_row, prefetch_rows
 
-LOSSES = ("hinge", "logistic", "squared")  # known to kernels by their place here
+LOSS_NAMES = ("hinge", "logistic", "squared")  # known to kernels by their place here
 
 
 @kernel
@@ -45,7 +45,7 @@ def values_and_slopes(loss: int, z: FloatArray, y: FloatArray, values: FloatArra
 
 
 @kernel
-def descend(
+def descend_blocks(
     columns: Rows,
     y: FloatArray,
     costs: FloatArray,
@@ -82,7 +82,7 @@ def descend(
             b, total = atoms[first + r], 0.0
             for m in range(start[b], start[b + 1]):
                 j = members[m]
-                partial = dot(columns, j, slopes) / n + penalties[j] * theta[j]
+                partial = dot_row(columns, j, slopes) / n + penalties[j] * theta[j]
                 partials[r, m - start[b]] = partial
                 total += partial * partial
             norms[first + r] = math.sqrt(total)
@@ -92,16 +92,16 @@ def descend(
             for m in range(start[b], start[b + 1]):
                 move = -length * partials[r, m - start[b]]
                 theta[members[m]] += move
-                add(columns, members[m], move, margins)
+                add_row(columns, members[m], move, margins)
         for r in range(together):
             b = atoms[first + r]
             for m in range(start[b], start[b + 1]):
                 if columns.indptr.shape[0] or (r == 0 and m == start[b]):  # a dense column is all rows: once is enough
-                    renew(columns, members[m], y, costs, loss, margins, slopes)
+                    renew_slopes(columns, members[m], y, costs, loss, margins, slopes)
 
 
 @kernel
-def renew(
+def renew_slopes(
     columns: Rows, j: int, y: FloatArray, costs: FloatArray, loss: int, margins: FloatArray, slopes: FloatArray
 ) -> None:
     """Compute the slopes of the points that column j touches."""
@@ -115,7 +115,7 @@ def renew(
 
 
 @kernel
-def transpose(rows: Rows, n: int, starts: IntArray, points: IntArray, data: AnyArray) -> None:
+def transpose_rows(rows: Rows, n: int, starts: IntArray, points: IntArray, data: AnyArray) -> None:
     """Write CSR as CSC: `starts` counts the entries before each column, zeros when it is given."""
     for p in range(rows.indices.shape[0]):
         starts[rows.indices[p] + 1] += 1
@@ -131,7 +131,7 @@ def transpose(rows: Rows, n: int, starts: IntArray, points: IntArray, data: AnyA
 
 
 @kernel
-def squares(columns: Rows, costs: FloatArray, out: FloatArray) -> None:
+def write_squares(columns: Rows, costs: FloatArray, out: FloatArray) -> None:
     """Write the sum of cost * entry^2 over every column."""
     for j in range(out.shape[0]):
         total = 0.0
@@ -146,7 +146,7 @@ def squares(columns: Rows, costs: FloatArray, out: FloatArray) -> None:
         out[j] = total
 
 
-SMALLEST_SCALE = 1e-6  # of the factor that shrinks theta, before it is multiplied out
+MIN_SCALE = 1e-6  # of the factor that shrinks theta, before it is multiplied out
 
 
 @kernel
@@ -176,11 +176,11 @@ def sgd(
     pulls = np.empty(batch)
     scale, total, read = 1.0, 0.0, 0.0
     for t in range(count):
-        read += fetch(rows, y, lengths, points[t * batch : (t + 1) * batch])
+        read += prefetch_rows(rows, y, lengths, points[t * batch : (t + 1) * batch])
         for r in range(batch):
             slot = t * batch + r
             i = points[slot]
-            z = scale * dot(rows, i, v) + offset
+            z = scale * dot_row(rows, i, v) + offset
             cost = costs[i] if costs.shape[0] else 1.0
             slope = cost * loss_slope(loss, z, y[i])
             total += weights[slot] * cost * loss_value(loss, z, y[i])
@@ -188,13 +188,13 @@ def sgd(
             pulls[r] = weights[slot] * slope
         step = steps[t] / batch
         scale *= 1.0 - steps[t] * l2
-        if abs(scale) < SMALLEST_SCALE:
+        if abs(scale) < MIN_SCALE:
             for j in range(d):
                 v[j] *= scale
             scale = 1.0
         for r in range(batch):
             if pulls[r] != 0.0:
-                add(rows, points[t * batch + r], -step * pulls[r] / scale, v)
+                add_row(rows, points[t * batch + r], -step * pulls[r] / scale, v)
                 if intercept:
                     offset -= step * pulls[r]
     for j in range(d):
@@ -232,11 +232,11 @@ def adagrad(
     pulls = np.empty(batch)
     total, read = 0.0, 0.0
     for t in range(count):
-        read += fetch(rows, y, lengths, points[t * batch : (t + 1) * batch])
+        read += prefetch_rows(rows, y, lengths, points[t * batch : (t + 1) * batch])
         for r in range(batch):
             slot = t * batch + r
             i = points[slot]
-            z = dot(rows, i, theta[:d]) + (theta[d] if intercept else 0.0)
+            z = dot_row(rows, i, theta[:d]) + (theta[d] if intercept else 0.0)
             cost = costs[i] if costs.shape[0] else 1.0
             slope = cost * loss_slope(loss, z, y[i])
             total += weights[slot] * cost * loss_value(loss, z, y[i])
@@ -244,25 +244,27 @@ def adagrad(
             pulls[r] = weights[slot] * slope / batch
         for r in range(batch):
             if pulls[r] != 0.0:
-                add(rows, points[t * batch + r], pulls[r], gradient[:d])
+                add_row(rows, points[t * batch + r], pulls[r], gradient[:d])
                 if intercept:
                     gradient[d] += pulls[r]
         if rows.indptr.shape[0] and l2 == 0.0:
             for r in range(batch):
                 i = points[t * batch + r]
                 for p in range(rows.indptr[i], rows.indptr[i + 1]):
-                    move(rows.indices[p], gradient, steps[t], epsilon, squares, theta)
+                    move_coordinate(rows.indices[p], gradient, steps[t], epsilon, squares, theta)
         else:
             for j in range(d):
                 gradient[j] += l2 * theta[j]
-                move(j, gradient, steps[t], epsilon, squares, theta)
+                move_coordinate(j, gradient, steps[t], epsilon, squares, theta)
         if intercept:
-            move(d, gradient, steps[t], epsilon, squares, theta)
+            move_coordinate(d, gradient, steps[t], epsilon, squares, theta)
     return total + 0.0 * read  # as in `kernels/descent.py`
 
 
 @kernel
-def move(j: int, gradient: FloatArray, step: float, epsilon: float, squares: FloatArray, theta: FloatArray) -> None:
+def move_coordinate(
+    j: int, gradient: FloatArray, step: float, epsilon: float, squares: FloatArray, theta: FloatArray
+) -> None:
     """Move coordinate j, and clear its gradient: a column that comes twice in a batch is moved once."""
     g = gradient[j]
     if g != 0.0:
@@ -272,7 +274,7 @@ def move(j: int, gradient: FloatArray, step: float, epsilon: float, squares: Flo
 
 
 @kernel
-def reduced(
+def variance_reduced_steps(
     rows: Rows,
     y: FloatArray,
     costs: FloatArray,
@@ -303,13 +305,13 @@ def reduced(
     fresh, pulls = np.empty(batch), np.empty(batch)
     scale, along, total, read = 1.0, 0.0, 0.0, 0.0
     for t in range(count):
-        read += fetch(rows, y, lengths, points[t * batch : (t + 1) * batch])
+        read += prefetch_rows(rows, y, lengths, points[t * batch : (t + 1) * batch])
         for r in range(batch):
             read += table[points[t * batch + r]]
         for r in range(batch):
             slot = t * batch + r
             i = points[slot]
-            z = scale * dot(rows, i, v) + along * dot(rows, i, g) + offset
+            z = scale * dot_row(rows, i, v) + along * dot_row(rows, i, g) + offset
             cost = costs[i] if costs.shape[0] else 1.0
             fresh[r] = cost * loss_slope(loss, z, y[i])
             total += weights[slot] * cost * loss_value(loss, z, y[i])
@@ -321,8 +323,8 @@ def reduced(
         along = along * shrink - steps[t]
         if intercept:
             offset -= steps[t] * mean[d]
-        if abs(scale) < SMALLEST_SCALE:
-            settle(scale, along, v, g)
+        if abs(scale) < MIN_SCALE:
+            multiply_out(scale, along, v, g)
             scale, along = 1.0, 0.0
         step = steps[t] / batch
         for r in range(batch):
@@ -332,22 +334,22 @@ def reduced(
                 change = (fresh[r] - table[i]) / table.shape[0]
                 table[i] = fresh[r]
             if change != 0.0:
-                add(rows, i, change, g)
+                add_row(rows, i, change, g)
                 if intercept:
                     mean[d] += change
             push = step * pulls[r] + along * change
             if push != 0.0:
-                add(rows, i, -push / scale, v)
+                add_row(rows, i, -push / scale, v)
             if intercept:
                 offset -= step * pulls[r]
-    settle(scale, along, v, g)
+    multiply_out(scale, along, v, g)
     if intercept:
         theta[d] = offset
     return total + 0.0 * read  # as in `kernels/descent.py`
 
 
 @kernel
-def settle(scale: float, along: float, v: FloatArray, g: FloatArray) -> None:
+def multiply_out(scale: float, along: float, v: FloatArray, g: FloatArray) -> None:
     """Multiply out: v <- scale v + along g."""
     for j in range(v.shape[0]):
         v[j] = scale * v[j] + along * g[j]

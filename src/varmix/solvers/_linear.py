@@ -21,7 +21,7 @@ from varmix._core.validation import (
 )
 from varmix._kernels import rows as kernels
 from varmix._kernels.rows import Rows
-from varmix.solvers._kernels import LOSSES, values_and_slopes
+from varmix.solvers._kernels import LOSS_NAMES, values_and_slopes
 
 
 class Csr(Protocol):
@@ -89,8 +89,8 @@ class Linear:
         intercept: bool = False,
         costs: ArrayLike | None = None,
     ) -> None:
-        if loss not in LOSSES:
-            raise ValueError(unknown_choice("loss", str(loss), LOSSES))
+        if loss not in LOSS_NAMES:
+            raise ValueError(unknown_choice("loss", str(loss), LOSS_NAMES))
         self.rows, (self.n, self.features) = as_rows(X)
         self.y = read_only(as_targets(y, self.n, loss))
         self.loss, self.l2 = loss, as_number(l2, "l2")
@@ -103,13 +103,13 @@ class Linear:
         if self.costs.min(initial=0.0) < 0:
             raise ValueError(f"costs must not be negative; the least is {self.costs.min():.3g}.")
         self.dim = self.features + self.intercept
-        self.code = LOSSES.index(loss)
+        self.code = LOSS_NAMES.index(loss)
 
     @cached_property
     def lengths(self) -> FloatArray:
         """Lengths of the rows, the constant included."""
         out = np.empty(self.n)
-        kernels.lengths(self.rows, float(self.intercept), out)
+        kernels.write_lengths(self.rows, float(self.intercept), out)
         return out
 
     @cached_property
@@ -129,7 +129,7 @@ class Linear:
         theta = self._checked(theta, "theta", self.dim)
         if points is None:
             out = np.empty(self.n)
-            kernels.products(self.rows, theta[: self.features], out)
+            kernels.multiply_rows(self.rows, theta[: self.features], out)
         else:
             points = as_atoms(points, self.n, "points")
             out = np.empty(len(points))
@@ -176,7 +176,7 @@ class Linear:
     def combine(self, slopes: FloatArray) -> FloatArray:
         """Give the mean of the gradients that belong to these slopes (n,)."""
         out, slopes = np.zeros(self.dim), self._checked(slopes, "slopes", self.n) / self.n
-        kernels.combine(self.rows, slopes, out)  # the rows end before the intercept
+        kernels.combine_rows(self.rows, slopes, out)  # the rows end before the intercept
         if self.intercept:
             out[-1] = slopes.sum()
         return out
@@ -237,10 +237,10 @@ def unchecked_rows(X: ArrayLike | Csr) -> tuple[Rows, tuple[int, int]]:
             raise TypeError(f"A sparse X must be CSR, got {sparse.format}. Use X.tocsr().")
         shape = sparse.shape
         _check_shape(shape)
-        data, indices, indptr = _entries(sparse)
+        data, indices, indptr = _check_entries(sparse)
         rows = Rows(np.empty((0, 0), dtype=data.dtype), data, indices, indptr)
     else:
-        dense = _floating(as_real(cast(ArrayLike, X), "X"))
+        dense = _make_floating(as_real(cast(ArrayLike, X), "X"))
         shape = dense.shape
         _check_shape(shape)
         rows = Rows(dense, np.empty(0, dtype=dense.dtype), nothing, nothing)
@@ -252,7 +252,7 @@ def _check_shape(shape: tuple[int, ...]) -> None:
         raise ValueError(f"X must be (n, d) with at least one row and one column, got shape {shape}.")
 
 
-def _entries(sparse: Csr) -> tuple[AnyArray, AnyArray, AnyArray]:
+def _check_entries(sparse: Csr) -> tuple[AnyArray, AnyArray, AnyArray]:
     """Give data, indices and indptr of a CSR matrix, checked: SciPy looks at them only when it is asked to."""
     starts, columns = sparse.indptr, sparse.shape[1]
     size = int(starts[-1])
@@ -266,7 +266,7 @@ def _entries(sparse: Csr) -> tuple[AnyArray, AnyArray, AnyArray]:
         sparse = sparse.copy()
         sparse.sum_duplicates()
     size = int(sparse.indptr[-1])
-    return _floating(as_real(sparse.data[:size], "X")), sparse.indices[:size], sparse.indptr
+    return _make_floating(as_real(sparse.data[:size], "X")), sparse.indices[:size], sparse.indptr
 
 
 def is_sparse(X: object) -> bool:
@@ -274,6 +274,6 @@ def is_sparse(X: object) -> bool:
     return hasattr(X, "format") and hasattr(X, "nnz")
 
 
-def _floating(array: AnyArray) -> AnyArray:
+def _make_floating(array: AnyArray) -> AnyArray:
     kept = array.dtype in (np.float32, np.float64)
     return np.ascontiguousarray(array, dtype=array.dtype if kept else np.float64)

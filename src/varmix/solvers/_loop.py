@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix._core.spaces import Points
-from varmix._core.validation import FloatArray, IntArray, as_count, as_positive, as_vector, first
+from varmix._core.validation import FloatArray, IntArray, as_count, as_positive, as_vector, find_first
 from varmix._sampler import Sampler, Source, as_sampler
 from varmix.meter import GainMeter
 from varmix.solvers._problems import Problem
@@ -116,8 +116,8 @@ class Progress(AbstractContextManager["Progress"]):
 
 # Draws made with one mixture in a compiled loop: a small part of those so far, as there is most to learn at first, up
 # to a number beside which the calls around the loop cost little.
-PART, MOST = 1 / 256, 512
-DIVERGED = 1e100  # a norm, or an entry of theta, beyond which nothing can be saved
+ROUND_SHARE, MAX_DRAWS_PER_ROUND = 1 / 256, 512
+MAX_MAGNITUDE = 1e100  # a norm, or an entry of theta, beyond which nothing can be saved
 
 
 Callback: TypeAlias = Callable[[FloatArray, Trace], None]
@@ -333,7 +333,9 @@ class Run:
         """Give how many batches to draw with the present mixture."""
         if self.batches_per_update is not None:
             return self.batches_per_update
-        return max(int(min(PART * self.done, MOST / self.batch)), 1) if self.method.compiled else 1
+        return (
+            max(int(min(ROUND_SHARE * self.done, MAX_DRAWS_PER_ROUND / self.batch)), 1) if self.method.compiled else 1
+        )
 
     def _round(self, count: int) -> float:
         """Draw some batches, step over them, give their feedback; give the sum of their losses."""
@@ -343,7 +345,7 @@ class Run:
         self.done += count
         self.evaluations += self.spent(draw.indices)
         # Both, also when they are not numbers: gradients of the hinge stay short however far theta has gone.
-        if not (norms.max() < DIVERGED and np.abs(self.method.theta).max() < DIVERGED):
+        if not (norms.max() < MAX_MAGNITUDE and np.abs(self.method.theta).max() < MAX_MAGNITUDE):
             return np.inf
         self.sampler.update(draw, norms)
         return loss
@@ -358,7 +360,7 @@ class Run:
                 f"length for every entry of t, for example eta / t."
             )
         if not (steps.min() >= 0.0 and steps.max() < np.inf):
-            wrong = first(~((steps >= 0.0) & (steps < np.inf)))
+            wrong = find_first(~((steps >= 0.0) & (steps < np.inf)))
             raise ValueError(
                 f"The schedule gave {steps[wrong]:.3g} for step {t[wrong]:.0f} of {self._total}: steps must be finite "
                 f"and not negative."

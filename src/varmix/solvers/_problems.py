@@ -45,26 +45,26 @@ class Problem(Protocol):
         ...
 
 
-PART = 4096  # points whose gradients are in memory at once
+POINTS_PER_BLOCK = 4096  # points whose gradients are in memory at once
 
 
 def mean_gradient(problem: Problem, theta: FloatArray) -> FloatArray:
     """Give the mean of all points' gradients, without the penalty."""
     total = np.zeros(problem.dim)
-    for first in range(0, problem.n, PART):
-        points = np.arange(first, min(first + PART, problem.n))
+    for first in range(0, problem.n, POINTS_PER_BLOCK):
+        points = np.arange(first, min(first + POINTS_PER_BLOCK, problem.n))
         total += problem.gradients(theta, points).sum(axis=0)
     return total / problem.n
 
 
-def feedback(problem: Problem, theta: FloatArray, points: IntArray, gradients: FloatArray) -> FloatArray:
+def compute_feedback(problem: Problem, theta: FloatArray, points: IntArray, gradients: FloatArray) -> FloatArray:
     """Give these points' norms, from their gradients where the problem knows no shorter way."""
     if getattr(problem, "knows_norms", True):
         return problem.norms(theta, points)
-    return lengths(gradients)
+    return measure_rows(gradients)
 
 
-def lengths(gradients: FloatArray) -> FloatArray:
+def measure_rows(gradients: FloatArray) -> FloatArray:
     """Give the Euclidean length of every row."""
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", gradients, gradients)))
 
@@ -136,17 +136,17 @@ class Custom:
 
     def losses(self, theta: FloatArray, points: IntArray) -> FloatArray:
         """Give the losses of these points."""
-        return _checked(self._loss(theta, points), "loss", (len(points),))
+        return _check_shape(self._loss(theta, points), "loss", (len(points),))
 
     def gradients(self, theta: FloatArray, points: IntArray) -> FloatArray:
         """Give the gradients of these points' losses."""
-        return _checked(self._gradient(theta, points), "gradient", (len(points), self.dim))
+        return _check_shape(self._gradient(theta, points), "gradient", (len(points), self.dim))
 
     def norms(self, theta: FloatArray, points: IntArray) -> FloatArray:
         """Give the norms of these points: the gradients' lengths unless told."""
         if self._norms is None:
-            return lengths(self.gradients(theta, points))
-        return _checked(self._norms(theta, points), "norms", (len(points),))
+            return measure_rows(self.gradients(theta, points))
+        return _check_shape(self._norms(theta, points), "norms", (len(points),))
 
     def penalty(self, theta: FloatArray) -> FloatArray:
         """Give l2 theta."""
@@ -154,7 +154,9 @@ class Custom:
 
     def objective(self, theta: FloatArray) -> float:
         """Give the mean loss and the penalty."""
-        parts = (np.arange(first, min(first + PART, self.n)) for first in range(0, self.n, PART))
+        parts = (
+            np.arange(first, min(first + POINTS_PER_BLOCK, self.n)) for first in range(0, self.n, POINTS_PER_BLOCK)
+        )
         total = sum(float(self.losses(theta, points).sum()) for points in parts)
         return total / self.n + 0.5 * self.l2 * float(theta @ theta)
 
@@ -162,7 +164,7 @@ class Custom:
         return f"Custom(n={self.n}, dim={self.dim}, l2={self.l2:g})"
 
 
-def _checked(values: Any, name: str, shape: tuple[int, ...]) -> FloatArray:  # noqa: ANN401 - whatever it gave
+def _check_shape(values: Any, name: str, shape: tuple[int, ...]) -> FloatArray:  # noqa: ANN401 - whatever it gave
     """Check the shape in every call, which costs nothing beside it: a wrong one would broadcast silently."""
     array = as_floats(values, f"What {name} gave")
     if array.shape != shape:

@@ -11,7 +11,7 @@ from varmix.solvers import _kernels as descent
 from varmix.solvers import _kernels as kernels
 from varmix.solvers._linear import Linear
 from varmix.solvers._loop import Options, Result, optimise, starting_point
-from varmix.solvers._problems import Problem, feedback
+from varmix.solvers._problems import Problem, compute_feedback
 
 
 def sgd(problem: Problem, sampler: Sampler, *, start: ArrayLike | None = None, **options: Unpack[Options]) -> Result:
@@ -57,7 +57,7 @@ class Sgd:
             part = slice(first, first + batch)
             total += float(weights[part] @ problem.losses(self.theta, points[part]))
             gradients = problem.gradients(self.theta, points[part])
-            norms[part] = feedback(problem, self.theta, points[part], gradients)
+            norms[part] = compute_feedback(problem, self.theta, points[part], gradients)
             self.move(weights[part] @ gradients / batch + problem.penalty(self.theta), step)
         return norms, total
 

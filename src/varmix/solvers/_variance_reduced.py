@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike
 
 from varmix._core.validation import FloatArray, IntArray, as_count
 from varmix._sampler import Sampler
-from varmix.solvers._kernels import reduced
+from varmix.solvers._kernels import variance_reduced_steps
 from varmix.solvers._linear import Linear
 from varmix.solvers._loop import Options, Result, optimise, starting_point
-from varmix.solvers._problems import PART, Problem, lengths, mean_gradient
+from varmix.solvers._problems import POINTS_PER_BLOCK, Problem, mean_gradient, measure_rows
 
 
 def svrg(
@@ -88,7 +88,7 @@ class Svrg:
             part = slice(first, first + batch)
             total += float(weights[part] @ problem.losses(self.theta, points[part]))
             change = problem.gradients(self.theta, points[part]) - problem.gradients(self.anchor, points[part])
-            norms[part] = lengths(change)
+            norms[part] = measure_rows(change)
             direction = weights[part] @ change / batch + self.mean + problem.penalty(self.theta)
             self.theta = self.theta - step * direction
         return norms, total
@@ -128,7 +128,7 @@ def reduce_steps(
     norms: FloatArray,
 ) -> float:
     """Call the kernel that SVRG and SAGA share; SAGA replaces entries of the table."""
-    return reduced(
+    return variance_reduced_steps(
         p.rows,
         p.y,
         p.costs,
@@ -147,7 +147,9 @@ def reduce_steps(
     )
 
 
-REFRESH = 16  # epochs after which the mean of the table is added up anew: until then rounding is far below 1e-12
+EPOCHS_PER_REFRESH = (
+    16  # epochs after which the mean of the table is added up anew: until then rounding is far below 1e-12
+)
 
 
 def saga(problem: Problem, sampler: Sampler, *, start: ArrayLike | None = None, **options: Unpack[Options]) -> Result:
@@ -192,7 +194,7 @@ class Saga:
         """Fill the table at first; later add its mean up anew, now and then."""
         if epoch == 1:
             self.fill()
-        elif (epoch - 1) % REFRESH == 0:
+        elif (epoch - 1) % EPOCHS_PER_REFRESH == 0:
             self.add_up()
         return self.problem.n if epoch == 1 else 0
 
@@ -200,8 +202,8 @@ class Saga:
         """Compute every entry where theta is."""
         problem = self.problem
         self.table = np.empty((problem.n, problem.dim))
-        for first in range(0, problem.n, PART):
-            points = np.arange(first, min(first + PART, problem.n))
+        for first in range(0, problem.n, POINTS_PER_BLOCK):
+            points = np.arange(first, min(first + POINTS_PER_BLOCK, problem.n))
             self.table[points] = problem.gradients(self.theta, points)
         self.add_up()
 
@@ -218,7 +220,7 @@ class Saga:
             total += float(weights[part] @ problem.losses(self.theta, points[part]))
             fresh = problem.gradients(self.theta, points[part])
             change = fresh - self.table[points[part]]
-            norms[part] = lengths(change)
+            norms[part] = measure_rows(change)
             direction = weights[part] @ change / batch + self.mean + problem.penalty(self.theta)
             self.theta = self.theta - step * direction
             self.replace(points[part], fresh)

@@ -16,7 +16,7 @@ from varmix.allocate import independent
 from varmix.components._base import Components, Inclusive
 from varmix.learners import Fixed
 
-MOST_SUBSETS = 10_000  # that are listed for the checks of laws; give families over fewer of them
+MAX_SUBSETS = 10_000  # that are listed for the checks of laws; give families over fewer of them
 
 
 def chi_square_z(counts: IntArray, probabilities: FloatArray) -> float:
@@ -51,7 +51,7 @@ def all_atoms(space: Space) -> IntArray:
     """
     if isinstance(space, Points):
         return space.atoms
-    few = space.log_count < np.log(MOST_SUBSETS)
+    few = space.log_count < np.log(MAX_SUBSETS)
     listed = list(combinations(range(space.n), space.size)) if few else []
     return np.array(listed, dtype=np.int64).reshape(-1, space.size)
 
@@ -76,12 +76,12 @@ def count_atoms(atoms: IntArray, space: Space) -> IntArray:
 MakeComponents: TypeAlias = Callable[[], Components]
 
 
-def _mixtures(k: int) -> list[FloatArray]:
+def _make_mixtures(k: int) -> list[FloatArray]:
     rng = np.random.default_rng(5)
     return [np.full(k, 1.0 / k), np.eye(k)[-1], rng.dirichlet(np.ones(k))]
 
 
-def _draw(family: Components, w: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
+def _draw_atoms(family: Components, w: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
     lanes, _ = independent.assign(np.empty(0), family.lanes(w), m, uniforms)
     return family.draw(lanes, uniforms)
 
@@ -89,9 +89,9 @@ def _draw(family: Components, w: FloatArray, m: int, uniforms: Uniforms) -> tupl
 def check_lanes_are_shares(make: MakeComponents) -> None:
     """Lanes are non-negative, sum to one and keep their number, for any mixture."""
     family = make()
-    number = {len(family.lanes(w)) for w in _mixtures(family.k)}
+    number = {len(family.lanes(w)) for w in _make_mixtures(family.k)}
     assert len(number) == 1, f"the number of lanes depends on the mixture: {number}"
-    for w in _mixtures(family.k):
+    for w in _make_mixtures(family.k):
         before = w.copy()
         shares = family.lanes(w)
         assert shares.min() >= 0.0, f"negative share {shares.min()}"
@@ -106,8 +106,8 @@ def check_draws_have_the_right_shapes(make: MakeComponents) -> None:
     """
     family, uniforms = make(), Uniforms(1)
     for m in (1, 7, 64):
-        w = _mixtures(family.k)[0]
-        atoms, ratios = _draw(family, w, m, uniforms)
+        w = _make_mixtures(family.k)[0]
+        atoms, ratios = _draw_atoms(family, w, m, uniforms)
         assert atoms.dtype == np.int64, f"atoms of dtype {atoms.dtype}"
         assert len(atoms) == m, f"{len(atoms)} atoms for {m} lanes"
         assert ratios.shape == (m, family.k), f"ratios of shape {ratios.shape}"
@@ -115,7 +115,7 @@ def check_draws_have_the_right_shapes(make: MakeComponents) -> None:
         assert ratios.min() >= 0.0, "a negative ratio"
         assert ratios.max() <= family.c * (1 + 1e-9), f"a ratio of {ratios.max()} above c = {family.c}"
         assert np.array_equal(ratios, family.ratios(atoms)), "draw and ratios disagree"
-        other, _ = _draw(family, w, m, uniforms)
+        other, _ = _draw_atoms(family, w, m, uniforms)
         assert not np.shares_memory(atoms, other), "two draws share memory"
         first = 0 if isinstance(family.space, Subsets) else family.space.first
         assert atoms.min() >= first, "an atom before the first of the space"
@@ -128,7 +128,7 @@ def check_draws_have_the_right_shapes(make: MakeComponents) -> None:
             )
 
 
-def _census(family: Components) -> tuple[FloatArray, FloatArray]:
+def _take_census(family: Components) -> tuple[FloatArray, FloatArray]:
     """Give the target and the ratios of all atoms."""
     space, atoms = family.space, all_atoms(family.space)
     uniform = np.full(len(atoms), 1.0 / max(len(atoms), 1))
@@ -138,7 +138,7 @@ def _census(family: Components) -> tuple[FloatArray, FloatArray]:
 
 def check_ratios_are_those_of_laws(make: MakeComponents) -> None:
     """Every column of ratios has mean one under the target."""
-    target, ratios = _census(make())
+    target, ratios = _take_census(make())
     if len(target):
         means = target @ ratios
         assert np.abs(means - 1.0).max() < 1e-9, f"the columns have means {means}"
@@ -147,11 +147,11 @@ def check_ratios_are_those_of_laws(make: MakeComponents) -> None:
 def check_draws_follow_the_mixture(make: MakeComponents) -> None:
     """Counts of draws fit density times target (chi-square at about 1e-4); atoms of target zero never come."""
     family, uniforms = make(), Uniforms(2)
-    target, ratios = _census(family)
-    for w in _mixtures(family.k):
+    target, ratios = _take_census(family)
+    for w in _make_mixtures(family.k):
         if len(target):
             family = make()
-            atoms, _ = _draw(family, w, 20_000, uniforms)
+            atoms, _ = _draw_atoms(family, w, 20_000, uniforms)
             counts = count_atoms(atoms, family.space)
             probabilities = (ratios @ w) * target
             z = chi_square_z(counts, probabilities / probabilities.sum())
@@ -168,7 +168,7 @@ def check_inclusion_is_that_of_the_laws(make: MakeComponents) -> None:
         for point, row in enumerate(inclusion):
             expected = ratios[(sets == point).any(axis=1)].sum(axis=0) / len(sets)
             assert np.abs(row - expected).max() < 1e-9, f"point {point}: inclusion {row} and not {expected}"
-        for w in _mixtures(family.k):
+        for w in _make_mixtures(family.k):
             density = (inclusion @ w)[sets] * (family.space.n / family.space.size)
             difference = np.abs(family.point_density(sets, w) - density).max()
             assert difference < 1e-9, f"the density of points differs from their inclusion by {difference}"
@@ -177,17 +177,17 @@ def check_inclusion_is_that_of_the_laws(make: MakeComponents) -> None:
 def check_components_go_on_after_loading(make: MakeComponents) -> None:
     """A fresh family with a loaded state draws the same, bit for bit, and saving changes nothing."""
     family, uniforms = make(), Uniforms(3)
-    w = _mixtures(family.k)[2]
-    _draw(family, w, 50, uniforms)
+    w = _make_mixtures(family.k)[2]
+    _draw_atoms(family, w, 50, uniforms)
     family.end_epoch()
     saved, stream = family.state_dict(), uniforms.state_dict()
-    expected = [_draw(family, w, 13, uniforms) for _ in range(20)]
+    expected = [_draw_atoms(family, w, 13, uniforms) for _ in range(20)]
     other = make()
     other.load_state_dict(saved)
     assert same(other.state_dict(), saved), "the state changed by saving and loading"
     uniforms.load_state_dict(stream)
     for atoms, ratios in expected:
-        again, rows = _draw(other, w, 13, uniforms)
+        again, rows = _draw_atoms(other, w, 13, uniforms)
         assert np.array_equal(again, atoms), "other atoms after loading"
         assert np.array_equal(rows, ratios), "other ratios after loading"
 
@@ -195,11 +195,11 @@ def check_components_go_on_after_loading(make: MakeComponents) -> None:
 def check_components_refuse_other_states(make: MakeComponents) -> None:
     """A state that is not the family's own is refused with ValueError and changes nothing."""
     family = make()
-    _draw(family, _mixtures(family.k)[0], 20, Uniforms(4))
+    _draw_atoms(family, _make_mixtures(family.k)[0], 20, Uniforms(4))
     before = family.state_dict()
     for wrong in ({}, {**before, "something": 1}):
         if not same(wrong, before):
-            _refuses(lambda state=wrong: family.load_state_dict(state))  # type: ignore[misc]
+            _assert_refuses(lambda state=wrong: family.load_state_dict(state))  # type: ignore[misc]
             assert same(family.state_dict(), before), "a refused state changed the family"
 
 
@@ -207,20 +207,20 @@ def check_feedback_may_come_late_and_in_any_order(make: MakeComponents) -> None:
     """Feedback for the newest receipt, then for older ones, is taken; receipts never change."""
     sampler = Sampler(make(), learner=Fixed(), rng=6, allocate=independent)
     draws = [sampler.draw(5) for _ in range(8)]
-    copies = [_copy(draw) for draw in draws]
+    copies = [_copy_arrays(draw) for draw in draws]
     for i in (7, 0, 3, 1):
         sampler.update(draws[i], np.linspace(0.0, 1.0, 5))
         sampler.draw(3)
     sampler.end_epoch()
     for draw, copy in zip(draws, copies, strict=True):
-        assert same(_copy(draw), copy), "a receipt changed after it was given out"
+        assert same(_copy_arrays(draw), copy), "a receipt changed after it was given out"
 
 
-def _copy(draw: Draw) -> dict[str, Any]:
+def _copy_arrays(draw: Draw) -> dict[str, Any]:
     return {name: np.array(getattr(draw, name)) for name in ("indices", "weights", "ratios", "density")}
 
 
-def _refuses(action: Callable[[], object]) -> None:
+def _assert_refuses(action: Callable[[], object]) -> None:
     try:
         action()
     except ValueError:

@@ -12,7 +12,7 @@ from varmix.learners._base import Learner, load_state, save_state
 MakeLearner: TypeAlias = Callable[[], Learner[Any]]
 
 
-def _evidence(k: int, rounds: int, m: int = 4, scale: float = 1.0) -> list[Evidence]:
+def _make_evidence(k: int, rounds: int, m: int = 4, scale: float = 1.0) -> list[Evidence]:
     rng = np.random.default_rng(7)
     made = []
     for _ in range(rounds):
@@ -37,18 +37,18 @@ def _components_of(make: MakeLearner) -> tuple[Learner[Any], int]:
 
 
 def check_mixtures_stay_in_the_simplex(make: MakeLearner) -> None:
-    """Whatever the evidence, zero, tiny or huge: non-negative, sum one, finite, at least gamma on the anchor."""
+    """Whatever the evidence: mixtures are non-negative, finite, sum to one, and give the last at least gamma."""
     learner, k = _components_of(make)
     gamma = getattr(learner, "gamma", 0.0)
     for scale in (0.0, 1e-100, 1e-6, 1.0, 1e6, 1e100):
         state = learner.init(k)
-        for evidence in _evidence(k, 30, scale=scale):
+        for evidence in _make_evidence(k, 30, scale=scale):
             w = state.mixture
             assert w.shape == (k,), f"mixture of shape {w.shape}"
             assert np.isfinite(w).all(), f"mixture {w} at scale {scale}"
             assert w.min() >= 0.0, f"negative entry in {w}"
             assert abs(w.sum() - 1.0) < 1e-12, f"mixture sums to {w.sum()}"
-            assert w[-1] >= gamma, f"anchor {w[-1]} below gamma = {gamma}"
+            assert w[-1] >= gamma, f"uniform component {w[-1]} below gamma = {gamma}"
             state = learner.step(state, evidence)
 
 
@@ -56,7 +56,7 @@ def check_steps_are_pure(make: MakeLearner) -> None:
     """A step changes neither the state nor the evidence it is given, and repeats exactly."""
     learner, k = _components_of(make)
     state = learner.init(k)
-    for evidence in _evidence(k, 5):
+    for evidence in _make_evidence(k, 5):
         before = save_state(state)
         ratios, coefficients = evidence.ratios.copy(), evidence.coefficients.copy()
         after = learner.step(state, evidence)
@@ -71,7 +71,7 @@ def check_learners_go_on_after_loading(make: MakeLearner) -> None:
     """A state that was saved and loaded goes on bit for bit."""
     learner, k = _components_of(make)
     state = learner.init(k)
-    rounds = _evidence(k, 20)
+    rounds = _make_evidence(k, 20)
     for evidence in rounds[:10]:
         state = learner.step(state, evidence)
     other: Any = load_state(make(), k, save_state(state))
@@ -91,20 +91,20 @@ def check_rows_are_declared(make: MakeLearner) -> None:
     if learner.needs_rows:
         return
     state = other = merged = learner.init(k)
-    for evidence in _evidence(k, 10):
+    for evidence in _make_evidence(k, 10):
         twice = Evidence(
             np.repeat(evidence.ratios, 2, axis=0),
             np.repeat(evidence.coefficients, 2),
             np.repeat(evidence.density, 2),
         )
-        one = _merged(evidence, getattr(merged, "learned", merged).mixture)
+        one = _merge_rows(evidence, getattr(merged, "learned", merged).mixture)
         state, other, merged = learner.step(state, evidence), learner.step(other, twice), learner.step(merged, one)
     for name, mixture in (("rows given twice", other.mixture), ("rows merged into one", merged.mixture)):
         difference = np.abs(state.mixture - mixture).max()
         assert difference < 1e-9, f"{name} moved the mixture by {difference}"
 
 
-def _merged(evidence: Evidence, w: FloatArray) -> Evidence:
+def _merge_rows(evidence: Evidence, w: FloatArray) -> Evidence:
     """Give one row with the same value and gradient; a mixture that leaves atoms out has none to give."""
     if not (evidence.ratios @ w).all():
         return evidence

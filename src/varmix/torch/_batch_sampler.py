@@ -12,20 +12,20 @@ from torch.utils.data import Dataset
 from torch.utils.data import Sampler as TorchSampler
 
 from varmix._core.draw import Draw, Ledger
-from varmix._core.state import loading, require_format
+from varmix._core.state import require_format, wrap_load_errors
 from varmix._core.validation import FloatArray, State, as_count
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation
 from varmix.learners import Learner
 from varmix.meter import GainMeter, Interval
-from varmix.torch._epoch import EpochProgress, OneThreadAtATime, ReceiptReader, number
+from varmix.torch._epoch import EpochProgress, OneThreadAtATime, ReceiptReader, number_receipt
 from varmix.torch._feedback import FeedbackSync
-from varmix.torch._process_group import LayoutName, agree, layout_of, processes_of, seed_of, together
+from varmix.torch._process_group import LayoutName, fail_together, layout_of, processes_of, require_agreement, seed_of
 from varmix.torch._settings import FrozenSettings
 from varmix.torch._source import Source, check_dataset, sampler_of_points
 from varmix.torch._tagging import Collate, Slots, Tagged
 from varmix.torch._tensor_draw import TensorDraw
-from varmix.torch._tensors import CPU, as_arrays, as_tensors, is_whole, unwrapped, wrapped
+from varmix.torch._tensors import CPU, as_arrays, as_tensors, is_whole, unwrap_state, wrap_state
 
 
 class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ignore[misc]
@@ -105,7 +105,7 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         sync_every: int = 1,
     ) -> None:
         processes = processes_of(layout, group)
-        with together(processes):
+        with fail_together(processes):
             self.batch_size, self.drop_last = as_count(batch_size, "batch_size"), bool(drop_last)
             steps = None if steps is None else as_count(steps, "steps")
             if processes is not None and self.batch_size % processes.world:
@@ -118,15 +118,15 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
             seed = processes.share(seed)  # on all of them, whatever their components
             if not isinstance(components, Sampler):
                 rng = np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
-        with together(processes):
+        with fail_together(processes):
             self.sampler = sampler_of_points(components, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
         self.layout = layout_of(layout, processes, self.sampler.components.space.n)
-        with together(processes):
+        with fail_together(processes):
             slots = self.batch_size // self.layout.world
             self._feedback = FeedbackSync(self.sampler, self.layout, slots, sync_every, self._settle)
             self._progress = EpochProgress(self.batch_size, *self._plan(steps))
             self.turn = OneThreadAtATime()
-        agree(self.sampler, self.layout, batch_size=self.batch_size, steps=len(self), sync_every=sync_every)
+        require_agreement(self.sampler, self.layout, batch_size=self.batch_size, steps=len(self), sync_every=sync_every)
         self._settle_down()
 
     def _plan(self, steps: int | None) -> tuple[int, int]:
@@ -213,7 +213,7 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         indices: list[int] = part.indices.tolist()
         if self._progress.followed:  # receipts are taken in order, so nothing needs to travel with the indices
             return indices
-        return Slots(indices, number(receipt), self.layout.scale * part.weights)
+        return Slots(indices, number_receipt(receipt), self.layout.scale * part.weights)
 
     def tagged(self, dataset: Dataset[Any]) -> Tagged:
         """Wrap a dataset, so that weights and receipts reach the batches."""
@@ -312,7 +312,7 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
             "sampler": self.sampler.state_dict(),
             "passes": self._progress.state_dict(),
         }
-        return wrapped("loader", as_tensors(state))
+        return wrap_state("loader", as_tensors(state))
 
     def load_state_dict(self, state_dict: State) -> None:
         """Resume where the state was saved; build it with the same arguments first.
@@ -322,8 +322,8 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         CheckpointError
             If the state is damaged, of another loader or of another format.  Everything is then as before.
         """
-        with loading("a loader"):
-            state = as_arrays(unwrapped("loader", state_dict, "a loader"))
+        with wrap_load_errors("a loader"):
+            state = as_arrays(unwrap_state("loader", state_dict, "a loader"))
             require_format(state, {"sampler", "passes"}, "a loader")
             reader = ReceiptReader(self.sampler.components, Ledger.loaded(state["sampler"]))
             slots = self.layout.drawn(self.batch_size)

@@ -7,9 +7,9 @@ from zlib import crc32
 
 import numpy as np
 
-from varmix._core.draw import Draw, Ledger, Rows, check_id, seal
+from varmix._core.draw import Draw, Ledger, Rows, check_id, seal_draw
 from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError, describe, read_array, read_count, read_flag, require
+from varmix._core.state import CheckpointError, describe_value, read_array, read_count, read_flag, require_entries
 from varmix._core.validation import FloatArray, IntArray, State, as_count
 from varmix.components import Components, Groups
 from varmix.components._base import Disjoint
@@ -55,7 +55,7 @@ class ReceiptQueue:
         found = self._waiting.get(draw_id)
         if found is None:
             near = (draw for draw in self._ahead if not (draw.serial ^ draw_id) & MAX_SERIAL)
-            found = next((draw for draw in near if number(draw) == draw_id), None)
+            found = next((draw for draw in near if number_receipt(draw) == draw_id), None)
         if found is None:
             raise ValueError(
                 f"draw_id {draw_id} is not in flight: its feedback was given already, it is more than "
@@ -67,14 +67,14 @@ class ReceiptQueue:
         return found
 
     def _wait(self, draw: Draw) -> None:
-        self._waiting[number(draw)] = draw
+        self._waiting[number_receipt(draw)] = draw
         if len(self._waiting) > MAX_WAITING_RECEIPTS:
             del self._waiting[next(iter(self._waiting))]
 
     def discard(self, draw: Draw) -> None:
         """Forget a receipt: its feedback was taken."""
         if self._waiting:
-            self._waiting.pop(number(draw), None)
+            self._waiting.pop(number_receipt(draw), None)
 
     def clear(self) -> None:
         """Forget what is ahead: nobody will get it any more."""
@@ -87,7 +87,7 @@ class ReceiptQueue:
 
     def state_dict(self) -> State:
         """Give what is ahead."""
-        return {str(place): _saved(draw) for place, draw in enumerate(self._ahead)}
+        return {str(place): _save_receipt(draw) for place, draw in enumerate(self._ahead)}
 
     @classmethod
     def loaded(
@@ -97,7 +97,7 @@ class ReceiptQueue:
 
         A batch is cut to what `world` processes can share out evenly, as a last one is when it is drawn.
         """
-        require(state, {str(place) for place in range(len(sizes))}, "the receipts in flight")
+        require_entries(state, {str(place) for place in range(len(sizes))}, "the receipts in flight")
         assert isinstance(state, Mapping)
         queue, serial = cls(), -1
         for place, (least, most) in enumerate(sizes):
@@ -130,7 +130,7 @@ class ReceiptReader:
 
     def read(self, saved: object, least: int, most: int) -> Draw:
         """Return the receipt of `least` to `most` slots, or raise `CheckpointError`."""
-        require(saved, RECEIPT_FIELDS, "a receipt")
+        require_entries(saved, RECEIPT_FIELDS, "a receipt")
         assert isinstance(saved, Mapping)
         serial, sampler_id = read_count(saved, "serial"), check_id(saved["sampler_id"])
         try:
@@ -139,7 +139,7 @@ class ReceiptReader:
             raise CheckpointError(f"Saved receipt {serial} is not one of the saved sampler: {error}") from error
         if not isinstance(saved["indices"], np.ndarray) or not least <= saved["indices"].size <= most:
             raise CheckpointError(
-                f"Saved receipt {serial} must have {least}..{most} slots, got {describe(saved['indices'])}."
+                f"Saved receipt {serial} must have {least}..{most} slots, got {describe_value(saved['indices'])}."
             )
         indices = self._points(saved)
         m = len(indices)
@@ -147,7 +147,7 @@ class ReceiptReader:
             read_array(saved, name, np.float64, (m,), MIN_WEIGHT, MAX_WEIGHT) for name in ("weights", "density")
         )
         rows, groups = self._ratios(saved, indices, density)
-        return seal(indices, weights, rows, density, serial, sampler_id, groups)
+        return seal_draw(indices, weights, rows, density, serial, sampler_id, groups)
 
     def _points(self, saved: Mapping[str, object]) -> IntArray:
         space = self._components.space
@@ -193,12 +193,12 @@ def _check_members(family: Groups, indices: IntArray, groups: IntArray) -> None:
         raise CheckpointError("Saved indices hold a point that is not of the group that it was drawn from.")
 
 
-def number(draw: Draw) -> int:
+def number_receipt(draw: Draw) -> int:
     """Give the number that a batch carries for its receipt; samplers do not take those of others for their own."""
     return crc32(draw.sampler_id.encode()) << SERIAL_BITS | (draw.serial & MAX_SERIAL)
 
 
-def _saved(draw: Draw) -> State:
+def _save_receipt(draw: Draw) -> State:
     """Give a receipt as arrays and plain values; where groups say all about ratios, without these."""
     arrays = {name: getattr(draw, name).copy() for name in ("indices", "weights", "density")}
     rows = draw.ratios if draw.groups is None else draw.groups
@@ -343,7 +343,7 @@ class EpochProgress:
 
         A full batch has `slots` of them in this process, before `world` processes share them out.
         """
-        require(state, set(self.state_dict()), "the passes of a loader")
+        require_entries(state, set(self.state_dict()), "the passes of a loader")
         assert isinstance(state, Mapping)
         # Not the last batch: it depends on the number of processes, which may be another one.
         for name, words, value in (("size", "batch_size", self._size), ("full", "full batches in a pass:", self._full)):
@@ -377,6 +377,6 @@ def _count_ahead(state: object, drawn: int) -> int:
     if not isinstance(state, Mapping) or len(state) > most:
         raise CheckpointError(
             f"Saved ahead must be a dictionary of at most {most} receipts, as many as the pass has drawn; got "
-            f"{len(state) if isinstance(state, Mapping) else describe(state)}."
+            f"{len(state) if isinstance(state, Mapping) else describe_value(state)}."
         )
     return len(state)

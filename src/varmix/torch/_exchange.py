@@ -145,7 +145,7 @@ class OwnRows:
         sampler.learn(round_.receipt, evidence, round_.norms, moments=moments, gradient=round_.gradient)
 
 
-def stamp(draw: Draw) -> float:
+def stamp_draw(draw: Draw) -> float:
     """Give a number that tells whether processes have made the same draw."""
     return float(crc32(draw.density, crc32(draw.indices)))  # type: ignore[arg-type]
 

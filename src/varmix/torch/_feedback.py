@@ -10,11 +10,15 @@ from varmix._core.draw import Draw
 from varmix._core.evidence import Evidence
 from varmix._core.validation import FloatArray, as_count
 from varmix._sampler import Sampler
-from varmix.torch._exchange import Round, Sums, exchange_of, stamp
+from varmix.torch._exchange import Round, Sums, exchange_of, stamp_draw
 from varmix.torch._process_group import ProcessLayout
 from varmix.torch._tensors import as_doubles
 
-REFUSED, STAMP, HEAD = 0, 1, 2  # what stands before the numbers of a round: who refused it, and which draw it is of
+REFUSED_INDEX, STAMP_INDEX, HEAD_WIDTH = (
+    0,
+    1,
+    2,
+)  # what stands before the numbers of a round: who refused it, and which draw it is of
 
 
 class FeedbackSync:
@@ -52,7 +56,7 @@ class FeedbackSync:
         self._every = as_count(sync_every, "sync_every")
         self._exchange = exchange_of(sampler, layout)
         # The same for all rounds, also for one that was refused before anything was known of it.
-        self._width = HEAD + self._exchange.width(slots, sampler.components.k)
+        self._width = HEAD_WIDTH + self._exchange.width(slots, sampler.components.k)
         self._rounds: list[Round | None] = []
         self._packed: list[FloatArray] = []
         if layout.processes is not None and layout.processes.rank == 0:
@@ -89,7 +93,7 @@ class FeedbackSync:
         refused = self._exchange_all() if self.waiting >= self._every else 0
         if refusal is not None:
             raise refusal
-        _tell(refused)
+        _raise_refused(refused)
 
     def _learn_alone(self, receipt: Draw, norms: FloatArray, gradient: Any) -> None:  # noqa: ANN401
         self._sampler.check(receipt)
@@ -109,14 +113,14 @@ class FeedbackSync:
         # A copy: norms may be the memory of the user's tensor, and rounds wait.
         round_ = Round(receipt, part, norms.copy(), self._mean(gradient))
         numbers, packed = self._exchange.pack(round_, self._sampler.learned_mixture), np.zeros(self._width)
-        packed[STAMP] = 0.0 if self._layout.name == "sharded" else stamp(receipt)
-        packed[HEAD : HEAD + len(numbers)] = numbers
+        packed[STAMP_INDEX] = 0.0 if self._layout.name == "sharded" else stamp_draw(receipt)
+        packed[HEAD_WIDTH : HEAD_WIDTH + len(numbers)] = numbers
         self._rounds.append(round_)
         self._packed.append(packed)
 
     def sync(self) -> None:
         """Exchange the rounds that wait, now; all processes must call it."""
-        _tell(self._exchange_all())
+        _raise_refused(self._exchange_all())
 
     def forget(self) -> None:
         """Give up the rounds that wait: a state was loaded, and they are of the run before it."""
@@ -136,21 +140,21 @@ class FeedbackSync:
             numbers = everything[:, i]
             if round_ is None:
                 continue
-            if numbers[:, REFUSED].any():
+            if numbers[:, REFUSED_INDEX].any():
                 refused += 1
                 continue
-            if (numbers[:, STAMP] != packed[i][STAMP]).any():
+            if (numbers[:, STAMP_INDEX] != packed[i][STAMP_INDEX]).any():
                 raise RuntimeError(
                     "The processes have made different draws, so their feedback cannot be added up. All need the same "
                     "data, rng, num_workers and prefetch_factor, and must call update for the same batches."
                 )
-            end = HEAD + self._exchange.width(len(round_.part), self._sampler.components.k)
-            self._exchange.learn(self._sampler, round_, numbers[:, HEAD:end])
+            end = HEAD_WIDTH + self._exchange.width(len(round_.part), self._sampler.components.k)
+            self._exchange.learn(self._sampler, round_, numbers[:, HEAD_WIDTH:end])
             self._learned(round_.receipt)
         return refused
 
 
-def _tell(refused: int) -> None:
+def _raise_refused(refused: int) -> None:
     """Raise where other processes have refused rounds that this one has not."""
     if refused:
         raise ValueError(

@@ -7,7 +7,15 @@ import numpy as np
 from torch.utils.data import default_collate
 
 from varmix._core.draw import Ledger
-from varmix._core.state import CheckpointError, loading, printable, read_count, read_text, require, require_format
+from varmix._core.state import (
+    CheckpointError,
+    make_printable,
+    read_count,
+    read_text,
+    require_entries,
+    require_format,
+    wrap_load_errors,
+)
 from varmix._core.validation import FloatArray, IntArray, State, as_count
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation, round_robin
@@ -18,7 +26,7 @@ from varmix.torch._epoch import OneThreadAtATime
 from varmix.torch._settings import FrozenSettings
 from varmix.torch._stream_source import Item, StreamReader
 from varmix.torch._tensor_draw import TensorDraw
-from varmix.torch._tensors import as_arrays, as_doubles, as_tensors, device_of, unwrapped, wrapped
+from varmix.torch._tensors import as_arrays, as_doubles, as_tensors, device_of, unwrap_state, wrap_state
 
 OnExhausted = Literal["stop", "restart", "drop"]
 
@@ -96,7 +104,7 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         rng: int | np.random.Generator | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
     ) -> None:
-        _check(sources, target, on_exhausted)
+        _check_arguments(sources, target, on_exhausted)
         self._batch_size = as_count(batch_size, "batch_size")
         self._on_exhausted = on_exhausted
         self._sources = Sources(sources, target)
@@ -208,7 +216,7 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
             "sampler": as_tensors(self._sampler.state_dict()),
             "sources": {feed.name: feed.state_dict() for feed in self._feeds},
         }
-        return wrapped("interleave", state)
+        return wrap_state("interleave", state)
 
     def load_state_dict(self, state: State) -> None:
         """Resume where `state` was saved.
@@ -221,7 +229,7 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         CheckpointError
             If the state is damaged, of other streams or of another format.  Everything is then as before.
         """
-        with loading("an Interleave"):
+        with wrap_load_errors("an Interleave"):
             saved = self._checked(state)
             before = self._sampler.state_dict()
             self._sampler.load_state_dict(as_arrays(saved["sampler"]))
@@ -234,14 +242,15 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         self._feeds = feeds
 
     def _checked(self, state: State) -> State:
-        saved = unwrapped("interleave", state, "an Interleave")
+        saved = unwrap_state("interleave", state, "an Interleave")
         require_format(saved, {"batch_size", "on_exhausted", "sampler", "sources"}, "an Interleave")
-        require(saved["sources"], set(self.names), "the sources of this Interleave")
+        require_entries(saved["sources"], set(self.names), "the sources of this Interleave")
         found = {"batch_size": read_count(saved, "batch_size"), "on_exhausted": read_text(saved, "on_exhausted")}
         for name, value in {"batch_size": self._batch_size, "on_exhausted": self._on_exhausted}.items():
             if found[name] != value:
                 raise CheckpointError(
-                    f"The saved Interleave had {name} = {printable(repr(found[name]))}, this one has {value!r}. Build "
+                    f"The saved Interleave had {name} = {make_printable(repr(found[name]))}, this one has "
+                    f"{value!r}. Build "
                     f"it as it was when it was saved."
                 )
         taken = sum(feed.check(saved["sources"][feed.name]).place.taken for feed in self._feeds)
@@ -261,7 +270,7 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         return f"Interleave({shares})"
 
 
-def _check(sources: object, target: object, on_exhausted: object) -> None:
+def _check_arguments(sources: object, target: object, on_exhausted: object) -> None:
     if not isinstance(sources, Mapping) or not sources:
         raise TypeError(
             f"sources must be a mapping from names to iterables, at least one, got {type(sources).__name__}."

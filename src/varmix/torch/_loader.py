@@ -13,7 +13,7 @@ from varmix.allocate import Allocation
 from varmix.learners import Learner
 from varmix.meter import GainMeter, Interval
 from varmix.torch._batch_sampler import MixtureBatchSampler
-from varmix.torch._process_group import LayoutName, processes_of, together
+from varmix.torch._process_group import LayoutName, fail_together, processes_of
 from varmix.torch._settings import FrozenSettings
 from varmix.torch._source import Source, check_dataset
 from varmix.torch._tensor_draw import TensorDraw
@@ -88,7 +88,7 @@ def as_it_is(batch: Any) -> Any:  # noqa: ANN401
     return batch
 
 
-def quickest(
+def choose_quickest(
     dataset: Dataset[Any], collate_fn: Callable[[list[Any]], Any] | None
 ) -> tuple[Dataset[Any], Callable[[list[Any]], Any] | None]:
     """Give the dataset and the collate function with which batches, the same ones, come the quickest."""
@@ -192,7 +192,7 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
         **loading: Any,  # noqa: ANN401
     ) -> None:
         processes = processes_of(layout, group)
-        with together(processes):
+        with fail_together(processes):
             if not in_order:
                 raise ValueError(
                     "in_order=False would give batches in the order in which workers are done with them, and their "
@@ -215,10 +215,10 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
             sync_every=sync_every,
         )
         self.batches.follow()
-        with together(processes):
+        with fail_together(processes):
             check_dataset(dataset, self.sampler.components.space.n)
             self.dataset = dataset
-            fetched, collate_fn = quickest(dataset, collate_fn)
+            fetched, collate_fn = choose_quickest(dataset, collate_fn)
             self.loader: DataLoader[Any] = DataLoader(
                 fetched,
                 batch_sampler=self.batches,

@@ -52,15 +52,15 @@ class ProcessGroup:
 
     def share(self, number: int) -> int:
         """Return the whole number of the first process, of any size: two all-gathers."""
-        own = _words(number)
+        own = _split_words(number)
         count = int(self.gather(np.array([float(len(own))]))[0, 0])
         words = np.zeros(count)
         words[: len(own)] = own[:count]
-        return _joined([int(word) for word in self.gather(words)[0]])
+        return _join_words([int(word) for word in self.gather(words)[0]])
 
     def agree(self, settings: Mapping[str, object]) -> None:
         """Refuse settings that are not the same on all processes."""
-        marks = self.gather(np.array([_mark(value) for value in settings.values()]))
+        marks = self.gather(np.array([_hash_value(value) for value in settings.values()]))
         for name, column in zip(settings, marks.T, strict=True):
             others = np.flatnonzero(column != column[0])
             if len(others):
@@ -71,7 +71,7 @@ class ProcessGroup:
 
 
 @contextmanager
-def together(processes: ProcessGroup | None) -> Iterator[None]:
+def fail_together(processes: ProcessGroup | None) -> Iterator[None]:
     """Let all processes pass, or none: what one of them raises inside, the others hear of at the end.
 
     Nothing inside may wait for other processes.  Without it, those that have nothing to refuse would wait in vain for
@@ -102,27 +102,27 @@ def seed_of(rng: int | np.random.Generator | None) -> int:
     if rng is None:
         return int(np.random.default_rng().integers(2**63))
     if isinstance(rng, np.random.Generator):
-        return _joined([word for number in rng.integers(2**63, size=4).tolist() for word in _words(number)])
+        return _join_words([word for number in rng.integers(2**63, size=4).tolist() for word in _split_words(number)])
     as_generator(rng)  # which checks it
     return int(rng)
 
 
-def _words(number: int) -> list[int]:
+def _split_words(number: int) -> list[int]:
     """Return a whole number in pieces of 32 bits, the lowest first, as NumPy's seeds are read."""
     return [number >> shift & 0xFFFFFFFF for shift in range(0, max(number.bit_length(), 1), 32)]
 
 
-def _joined(words: list[int]) -> int:
+def _join_words(words: list[int]) -> int:
     return sum(word << 32 * place for place, word in enumerate(words))
 
 
-def _mark(value: object) -> float:
+def _hash_value(value: object) -> float:
     """Give 53 bits that tell values apart, as a number that a double holds."""
     return float(int.from_bytes(hashlib.sha256(repr(value).encode()).digest()[:8], "little") >> 11)
 
 
 LayoutName: TypeAlias = Literal["auto", "alone", "replicated", "sharded"]
-NAMES = ("auto", "alone", "replicated", "sharded")
+LAYOUT_NAMES = ("auto", "alone", "replicated", "sharded")
 
 
 @dataclass(frozen=True)
@@ -182,9 +182,9 @@ class ProcessLayout:
 def processes_of(name: LayoutName, group: Any = None) -> ProcessGroup | None:  # noqa: ANN401
     """Give the processes that share a mixture; None if this one is alone."""
     ready = dist.is_available() and dist.is_initialized()
-    if name not in NAMES:
-        with together(ProcessGroup(group) if ready else None):
-            raise ValueError(f"layout must be one of {', '.join(map(repr, NAMES))}, got {name!r}.")
+    if name not in LAYOUT_NAMES:
+        with fail_together(ProcessGroup(group) if ready else None):
+            raise ValueError(f"layout must be one of {', '.join(map(repr, LAYOUT_NAMES))}, got {name!r}.")
     if name == "alone" or (name == "auto" and not ready):
         return None
     if not ready:
@@ -207,21 +207,21 @@ def layout_of(name: LayoutName, processes: ProcessGroup | None, n: int) -> Proce
     return ProcessLayout("sharded", int(sizes.sum()), processes, scales)
 
 
-def agree(sampler: Sampler, layout: ProcessLayout, **settings: object) -> None:
+def require_agreement(sampler: Sampler, layout: ProcessLayout, **settings: object) -> None:
     """Refuse, on all processes, samplers or settings that differ between them."""
     if layout.processes is None:
         return
     state, family = sampler.state_dict(), sampler.components
     labels = family.labels.tolist() if isinstance(family, Groups) else None  # components must mean the same
-    settings |= {"learner": _printed(state["settings"]["learner"]), "components": (family.k, labels)}
+    settings |= {"learner": _print_state(state["settings"]["learner"]), "components": (family.k, labels)}
     if layout.name == "replicated":
-        settings |= {"components": _printed(state["components"]), "rng": repr(state["uniforms"])}
-        settings |= {"allocate": _printed(state["settings"]["allocate"])}
+        settings |= {"components": _print_state(state["components"]), "rng": repr(state["uniforms"])}
+        settings |= {"allocate": _print_state(state["settings"]["allocate"])}
     layout.processes.agree(settings)
 
 
-def _printed(state: object) -> str:
+def _print_state(state: object) -> str:
     """Give all of a state, long arrays included, as text that tells states apart."""
     if isinstance(state, dict):
-        return repr({key: _printed(value) for key, value in state.items()})
+        return repr({key: _print_state(value) for key, value in state.items()})
     return repr(state.tobytes() if isinstance(state, np.ndarray) else state)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from varmix._core.state import CheckpointError, describe, printable, read_count, read_flag, require
+from varmix._core.state import CheckpointError, describe_value, make_printable, read_count, read_flag, require_entries
 from varmix._core.validation import State
 
 
@@ -33,7 +33,7 @@ class Item(NamedTuple):
     place: Place
 
 
-START = Place(0, 0, 0)
+START_PLACE = Place(0, 0, 0)
 
 
 class StreamReader:
@@ -83,8 +83,8 @@ class StreamReader:
         self._source, self._restart = source, restart
         self._iterator: Iterator[Any] | None = None
         self._back: deque[Item] = deque()
-        self._next = START  # of the iterator, which may be ahead of what was given
-        self._mark: tuple[Place, State | None] = START, None
+        self._next = START_PLACE  # of the iterator, which may be ahead of what was given
+        self._mark: tuple[Place, State | None] = START_PLACE, None
 
     @property
     def place(self) -> Place:
@@ -151,7 +151,7 @@ class StreamReader:
 
     def check(self, state: object) -> SavedReader:
         """Return a saved state after checking all of it that can be checked before the source is touched."""
-        require(state, {"place", "mark", "own", "ended"}, f"source {self.name!r}")
+        require_entries(state, {"place", "mark", "own", "ended"}, f"source {self.name!r}")
         assert isinstance(state, Mapping)
         saved = SavedReader(
             as_place(state["place"], "place"), as_place(state["mark"], "mark"), state["own"], read_flag(state, "ended")
@@ -168,7 +168,7 @@ class StreamReader:
         place, mark = saved.place, saved.mark
         if saved.own is None:
             self._check_fresh()
-            ahead = mark in (START, Place(place.taken - place.inside, place.restarts, 0))
+            ahead = mark in (START_PLACE, Place(place.taken - place.inside, place.restarts, 0))
         else:
             self._check_stateful()
             within = place.restarts == mark.restarts and place.taken - mark.taken == place.inside - mark.inside >= 0
@@ -194,7 +194,7 @@ class StreamReader:
 
     def _check_fresh(self) -> None:
         once = isinstance(self._source, Iterator) or self._stateful
-        if once and (self._iterator is not None or self._next != START):
+        if once and (self._iterator is not None or self._next != START_PLACE):
             raise CheckpointError(
                 f"Source {self.name!r} has been read from, and how to go back to where it began is not known. Load "
                 f"before anything is read."
@@ -211,7 +211,7 @@ class StreamReader:
         try:
             self._source.load_state_dict(own)  # type: ignore[attr-defined]
         except Exception as error:
-            reason = printable(f"{type(error).__name__}: {error}")
+            reason = make_printable(f"{type(error).__name__}: {error}")
             raise CheckpointError(f"Source {self.name!r} refuses the state that was saved of it ({reason}).") from error
 
     def _pass_over(self, place: Place) -> None:
@@ -229,7 +229,7 @@ class StreamReader:
 def as_place(values: object, name: str) -> Place:
     """Check three counts that can be those of one place."""
     if not isinstance(values, (list, tuple)) or len(values) != 3:
-        raise CheckpointError(f"The saved {name} of a source is three numbers, got {describe(values)}.")
+        raise CheckpointError(f"The saved {name} of a source is three numbers, got {describe_value(values)}.")
     place = Place(*(read_count({name: value}, name) for value in values))
     before = place.taken - place.inside  # in the passes before, which had an item each at least
     if before < place.restarts or (before and not place.restarts):

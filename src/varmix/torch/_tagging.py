@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, default_collate
 from varmix._core.validation import FloatArray
 from varmix.torch._tensors import CPU, as_weights
 
-WEIGHT, DRAW_ID = "weight", "draw_id"
+WEIGHT_KEY, DRAW_ID_KEY = "weight", "draw_id"
 
 
 class Slots(list[int]):
@@ -95,9 +95,9 @@ class Collate:
         weight = as_weights(samples.slots.weights)
         draw_id = torch.tensor(samples.slots.draw_id, device=CPU)
         if isinstance(batch, Mapping):
-            taken = sorted({WEIGHT, DRAW_ID} & set(batch))
+            taken = sorted({WEIGHT_KEY, DRAW_ID_KEY} & set(batch))
             if taken:
                 raise ValueError(f"The batch has an entry {taken[0]!r} of its own already: give it another name.")
-            return {**batch, WEIGHT: weight, DRAW_ID: draw_id}
+            return {**batch, WEIGHT_KEY: weight, DRAW_ID_KEY: draw_id}
         items = cast("Sequence[Any]", batch if isinstance(batch, (tuple, list)) else (batch,))
         return (*items, weight, draw_id)

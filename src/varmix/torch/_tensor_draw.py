@@ -38,7 +38,7 @@ class TensorDraw:
         receipt: Draw | None = None,
         scale: float = 1.0,
     ) -> None:
-        _fill(self, part, part if receipt is None else receipt, as_weights(part.weights, device, scale))
+        _fill_draw(self, part, part if receipt is None else receipt, as_weights(part.weights, device, scale))
 
     def __setattr__(self, name: str, value: object) -> None:
         if name == "weights" and value is self.weights:
@@ -49,7 +49,7 @@ class TensorDraw:
         raise AttributeError(f"A receipt cannot be changed: {name} is as it was when drawn.")
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return _joined, (self.part, self.receipt, self.weights)
+        return _join_draw, (self.part, self.receipt, self.weights)
 
     @property
     def indices(self) -> torch.Tensor:
@@ -83,7 +83,7 @@ class TensorDraw:
 
     def to(self, device: torch.device | str) -> "TensorDraw":
         """Return the receipt with its weights on another device; this one stays as it is."""
-        return _joined(self.part, self.receipt, self.weights.to(device, copy=True))
+        return _join_draw(self.part, self.receipt, self.weights.to(device, copy=True))
 
     def __len__(self) -> int:
         return len(self.part)
@@ -92,13 +92,13 @@ class TensorDraw:
         return f"TensorDraw(serial={self.serial}, m={len(self)})"
 
 
-def _joined(part: Draw, receipt: Draw, weights: torch.Tensor) -> TensorDraw:
+def _join_draw(part: Draw, receipt: Draw, weights: torch.Tensor) -> TensorDraw:
     draw = TensorDraw.__new__(TensorDraw)
-    _fill(draw, part, receipt, weights)
+    _fill_draw(draw, part, receipt, weights)
     return draw
 
 
-def _fill(draw: TensorDraw, part: Draw, receipt: Draw, weights: torch.Tensor) -> None:
+def _fill_draw(draw: TensorDraw, part: Draw, receipt: Draw, weights: torch.Tensor) -> None:
     object.__setattr__(draw, "part", part)
     object.__setattr__(draw, "receipt", receipt)
     object.__setattr__(draw, "weights", weights)

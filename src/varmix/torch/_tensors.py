@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from varmix._core.state import CheckpointError, describe, require
+from varmix._core.state import CheckpointError, describe_value, require_entries
 from varmix._core.validation import AnyArray, FloatArray, State, as_floats
 
 CPU = torch.device("cpu")
-SIMPLE = (torch.float32, torch.float64)  # what NumPy knows as well
+NUMPY_DTYPES = (torch.float32, torch.float64)  # what NumPy knows as well
 
 
 def as_numpy(values: Any) -> Any:  # noqa: ANN401
@@ -20,7 +20,9 @@ def as_numpy(values: Any) -> Any:  # noqa: ANN401
 
 def as_doubles(values: Any, name: str = "values") -> FloatArray:  # noqa: ANN401
     """Give a tensor of any real type, or what NumPy takes for numbers, as an array of doubles."""
-    if type(values) is torch.Tensor and values.dtype in SIMPLE and values.is_cpu:  # the usual case, in fewer calls
+    if (
+        type(values) is torch.Tensor and values.dtype in NUMPY_DTYPES and values.is_cpu
+    ):  # the usual case, in fewer calls
         return np.asarray(values.detach().numpy(), dtype=np.float64)
     if not isinstance(values, torch.Tensor):
         return as_floats(values, name)
@@ -45,21 +47,21 @@ def is_whole(tensor: torch.Tensor) -> bool:
     return tensor.numel() == 1 and not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is torch.bool)
 
 
-def mapped(value: object, kind: type, function: Callable[[Any], object]) -> object:
+def map_nested(value: object, kind: type, function: Callable[[Any], object]) -> object:
     """Give a nested state with the function applied to everything of this kind."""
     if isinstance(value, dict):
-        return {key: mapped(part, kind, function) for key, part in value.items()}
+        return {key: map_nested(part, kind, function) for key, part in value.items()}
     return function(value) if isinstance(value, kind) else value
 
 
 def as_tensors(state: State) -> State:
     """Give a state whose arrays are tensors, so that `torch.load(weights_only=True)` takes it."""
-    return mapped(state, np.ndarray, torch.from_numpy)  # type: ignore[return-value]
+    return map_nested(state, np.ndarray, torch.from_numpy)  # type: ignore[return-value]
 
 
 def as_arrays(state: State) -> State:
     """Give a state whose tensors are arrays; raise `CheckpointError` for tensors that are none."""
-    return mapped(state, torch.Tensor, _saved_array)  # type: ignore[return-value]
+    return map_nested(state, torch.Tensor, _saved_array)  # type: ignore[return-value]
 
 
 def _saved_array(tensor: torch.Tensor) -> Any:  # noqa: ANN401
@@ -74,7 +76,7 @@ def _saved_array(tensor: torch.Tensor) -> Any:  # noqa: ANN401
     )
 
 
-def wrapped(name: str, state: State) -> State:
+def wrap_state(name: str, state: State) -> State:
     """Give a state as one value.
 
     `torch.distributed.checkpoint` loads dictionaries entry by entry into those that are there, and refuses where
@@ -83,11 +85,11 @@ def wrapped(name: str, state: State) -> State:
     return {name: (state,)}
 
 
-def unwrapped(name: str, state: State, owner: str) -> State:
+def unwrap_state(name: str, state: State, owner: str) -> State:
     """Give the state that was wrapped, after checking that it is of this owner."""
-    require(state, {name}, owner)
+    require_entries(state, {name}, owner)
     if not isinstance(state[name], (tuple, list)) or len(state[name]) != 1:
-        raise CheckpointError(f"The state of {owner} is one dictionary in a tuple, got {describe(state[name])}.")
+        raise CheckpointError(f"The state of {owner} is one dictionary in a tuple, got {describe_value(state[name])}.")
     inner: State = state[name][0]
     return inner
 
@@ -102,11 +104,11 @@ def device_of(batch: object) -> torch.device:
     >>> device_of({"ids": [1, 2], "rows": (torch.zeros(2), torch.ones(2))})
     device(type='cpu')
     """
-    found = _device(batch)
+    found = _find_device(batch)
     return CPU if found is None else found
 
 
-def _device(value: object) -> torch.device | None:
+def _find_device(value: object) -> torch.device | None:
     if isinstance(value, torch.Tensor):
         return value.device
     if isinstance(value, (list, tuple)):
@@ -117,18 +119,18 @@ def _device(value: object) -> torch.device | None:
         device = getattr(value, "device", None)
         return device if isinstance(device, torch.device) else None  # arrays have a text there
     for part in parts:
-        found = _device(part)
+        found = _find_device(part)
         if found is not None:
             return found
     return None
 
 
-def single(values: torch.Tensor) -> torch.Tensor:
+def as_singles(values: torch.Tensor) -> torch.Tensor:
     """Give values without their graph, in single precision unless they are in double.
 
     Examples
     --------
-    >>> single(torch.ones(2, dtype=torch.bfloat16)).dtype, single(torch.ones(2, dtype=torch.float64)).dtype
+    >>> as_singles(torch.ones(2, dtype=torch.bfloat16)).dtype, as_singles(torch.ones(2, dtype=torch.float64)).dtype
     (torch.float32, torch.float64)
     """
     return values.detach().to(torch.promote_types(values.dtype, torch.float32))

@@ -13,7 +13,7 @@ from varmix._core.validation import FloatArray, IntArray, State, as_positive, as
 from varmix.components._literature import kernels
 from varmix.components._literature.weighted_points import WeightedPoints
 
-LARGEST = 1e300
+MAX_SQUARE_SUM = 1e300
 
 
 @final
@@ -107,9 +107,12 @@ class Cumulative(WeightedPoints):
             raise CheckpointError(
                 "The saved Cumulative has another gamma: build this one with the gamma that was saved."
             )
-        squares = read_array(state, "squares", np.float64, self._squares.shape, least=0.0, most=LARGEST)
+        squares = read_array(state, "squares", np.float64, self._squares.shape, least=0.0, most=MAX_SQUARE_SUM)
         count = read_count(state, "count")
-        level, total = read_number(state, "level", least=1 / LARGEST, most=LARGEST), read_number(state, "total")
+        level, total = (
+            read_number(state, "level", least=1 / MAX_SQUARE_SUM, most=MAX_SQUARE_SUM),
+            read_number(state, "total"),
+        )
         added = float(squares.sum() if not len(self._masses) else squares @ self._masses)
         if not math.isclose(added, total, rel_tol=1e-6) or (count == 0 and total > 0.0):
             raise CheckpointError(

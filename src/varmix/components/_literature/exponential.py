@@ -8,14 +8,14 @@ import numpy as np
 from varmix._core.draw import Draw
 from varmix._core.evidence import LARGEST_NORM
 from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError, read_number, restored
+from varmix._core.state import CheckpointError, read_number, restore_array
 from varmix._core.validation import FloatArray, IntArray, State, as_count, as_fraction, as_positive, same
 from varmix.components._literature import kernels
 from varmix.components._literature.weighted_points import WeightedPoints
 
-MOST = 300.0  # e^MOST is far from overflow, and so is the sum of a billion of them
+MAX_EXPONENT = 300.0  # e^MOST is far from overflow, and so is the sum of a billion of them
 LARGEST_GAIN = 1e280  # so that sums of logarithms stay finite
-PASSES = 10  # the horizon, where none is given
+DEFAULT_PASSES = 10  # the horizon, where none is given
 
 
 @final
@@ -68,7 +68,7 @@ class Exponential(WeightedPoints):
         if step is not None and rounds is not None:
             raise TypeError("The step replaces the horizon it would follow from: give rounds or step, not both.")
         eta = as_fraction(eta, "eta")
-        horizon = as_count(PASSES * n if rounds is None else rounds, "rounds")
+        horizon = as_count(DEFAULT_PASSES * n if rounds is None else rounds, "rounds")
         self._relative = step is None  # to the largest squared norm
         self._rate = (
             eta**2 * math.sqrt(n * math.log(max(n, 2)) / horizon) if step is None else as_positive(step, "step")
@@ -95,7 +95,7 @@ class Exponential(WeightedPoints):
             gains = gains / self._masses[atoms] if len(self._masses) else gains
         gains = np.minimum(gains, LARGEST_GAIN)
         np.add.at(self._logs, atoms, gains)
-        if self._logs[atoms].max() - self._offset > MOST:
+        if self._logs[atoms].max() - self._offset > MAX_EXPONENT:
             self._offset = float(self._logs.max())
             self._rebuild()
         else:
@@ -113,9 +113,13 @@ class Exponential(WeightedPoints):
             raise CheckpointError(
                 "The saved Exponential has another step: build this one with the step that was saved."
             )
-        logs = restored(state["logs"], self._logs, "logs")
+        logs = restore_array(state["logs"], self._logs, "logs")
         offset, largest = read_number(state, "offset"), read_number(state, "largest", most=LARGEST_NORM)
-        if not -MOST <= logs.max() - offset <= MOST or logs.min() < 0.0 or (largest == 0.0 and logs.any()):
+        if (
+            not -MAX_EXPONENT <= logs.max() - offset <= MAX_EXPONENT
+            or logs.min() < 0.0
+            or (largest == 0.0 and logs.any())
+        ):
             raise CheckpointError(
                 "The saved weights are negative, lie far from their offset, or were never told: the state is damaged."
             )

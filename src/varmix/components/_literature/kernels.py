@@ -9,7 +9,7 @@ from varmix._kernels.jit import kernel
 
 
 @kernel
-def build(tree: FloatArray) -> None:
+def build_tree(tree: FloatArray) -> None:
     """Write all sums above the leaves."""
     n = tree.shape[0] // 2
     for node in range(n - 1, 0, -1):
@@ -35,7 +35,7 @@ def set_leaves(tree: FloatArray, atoms: IntArray, values: FloatArray) -> None:
 
 
 @kernel
-def descend(tree: FloatArray, u: float) -> int:
+def descend_tree(tree: FloatArray, u: float) -> int:
     """Give the leaf that `u` in [0, 1) falls on; never one of weight zero, whatever rounding does."""
     n = tree.shape[0] // 2
     node = 1
@@ -57,7 +57,7 @@ def draw_tree(lanes: IntArray, uniforms: FloatArray, tree: FloatArray, atoms: In
     n = tree.shape[0] // 2
     for r in range(atoms.shape[0]):
         if lanes[r] == 0:
-            atoms[r] = descend(tree, uniforms[r])
+            atoms[r] = descend_tree(tree, uniforms[r])
         else:
             atoms[r] = min(max(int(uniforms[r] * n), 0), n - 1)
 
@@ -76,7 +76,7 @@ def tree_rows(tree: FloatArray, masses: FloatArray, atoms: IntArray, out: FloatA
             out[r, j] = 1.0
 
 
-SMALL = 1e-100
+MIN_RATIO_SCALE = 1e-100
 
 
 @kernel
@@ -87,8 +87,8 @@ def build_floored(weights: FloatArray, values: FloatArray, floors: FloatArray, l
         values[n + i] = weights[i]
         floors[n + i] = 0.0 if weights[i] > 0.0 else 1.0
         least[n + i] = weights[i] if weights[i] > 0.0 else np.inf
-    build(values)
-    build(floors)
+    build_tree(values)
+    build_tree(floors)
     for node in range(n - 1, 0, -1):
         least[node] = min(least[2 * node], least[2 * node + 1])
 
@@ -100,7 +100,7 @@ def scale_of(values: FloatArray, floors: FloatArray, floor: float) -> float:
 
 
 @kernel
-def place(values: FloatArray, floors: FloatArray, least: FloatArray, atom: int, value: float) -> None:
+def place_point(values: FloatArray, floors: FloatArray, least: FloatArray, atom: int, value: float) -> None:
     """Give a point another v; zero sends it to the floor."""
     n = values.shape[0] // 2
     set_leaf(values, atom, value)
@@ -115,7 +115,7 @@ def place(values: FloatArray, floors: FloatArray, least: FloatArray, atom: int, 
 
 
 @kernel
-def lowest(least: FloatArray) -> int:
+def find_lowest(least: FloatArray) -> int:
     """Give the point of the least v above the floor."""
     n = least.shape[0] // 2
     node = 1
@@ -141,13 +141,13 @@ def draw_floored(uniforms: FloatArray, values: FloatArray, floors: FloatArray, f
     for r in range(atoms.shape[0]):
         u = uniforms[r]
         if u < share:
-            atoms[r] = descend(floors, u / share)
+            atoms[r] = descend_tree(floors, u / share)
         else:
-            atoms[r] = descend(values, (u - share) / (1.0 - share))
+            atoms[r] = descend_tree(values, (u - share) / (1.0 - share))
 
 
 @kernel
-def climb(
+def raise_ratios(
     values: FloatArray, floors: FloatArray, least: FloatArray, floor: float, atoms: IntArray, exponents: FloatArray
 ) -> None:
     """Multiply the ratios of distinct atoms by e^exponents, none negative, and project.
@@ -157,7 +157,7 @@ def climb(
     """
     n = values.shape[0] // 2
     scale = scale_of(values, floors, floor)
-    if scale < SMALL:
+    if scale < MIN_RATIO_SCALE:
         weights = values[n:] * scale
         build_floored(weights, values, floors, least)
         scale = scale_of(values, floors, floor)
@@ -168,12 +168,12 @@ def climb(
     ample = min(2.0 * math.log(n / floor), top)
     for r in range(atoms.shape[0]):
         product = math.exp(logs[r] if ample == top else (logs[r] - top) + ample)
-        place(values, floors, least, atoms[r], max(product, 0.5 * floor) / scale)
+        place_point(values, floors, least, atoms[r], max(product, 0.5 * floor) / scale)
     while True:
-        atom = lowest(least)
+        atom = find_lowest(least)
         if scale_of(values, floors, floor) * least[1] >= floor:
             break
-        place(values, floors, least, atom, 0.0)
+        place_point(values, floors, least, atom, 0.0)
 
 
 @kernel

@@ -9,15 +9,18 @@ from varmix._core.draw import Draw
 from varmix._core.evidence import LARGEST_NORM
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError, describe, read_array, read_number, require
+from varmix._core.state import CheckpointError, describe_value, read_array, read_number, require_entries
 from varmix._core.validation import FloatArray, IntArray, State, as_atoms, as_count, as_fraction, as_positive, same
 from varmix.components._base import Family
 from varmix.components._literature import kernels
 
-LEAST, MOST = 1e-290, 1e290  # of weights and their sum, so that ratios of them neither overflow nor vanish
+MIN_WEIGHT, MAX_TOTAL_WEIGHT = (
+    1e-290,
+    1e290,
+)  # of weights and their sum, so that ratios of them neither overflow nor vanish
 LARGEST_GAIN = 1e280  # so that their sums stay finite
-LEAST_FLOOR = 1e-100  # so that ratios above the floor stay finite beside it
-PASSES = 10  # the horizon, where none is given
+MIN_FLOOR = 1e-100  # so that ratios above the floor stay finite beside it
+DEFAULT_PASSES = 10  # the horizon, where none is given
 
 
 @final
@@ -70,9 +73,9 @@ class MirrorDescent(Family):
         self.space, self.k = Points(n), 1
         n = self.space.n
         self.floor = as_fraction(floor, "floor", one=False)
-        if self.floor < LEAST_FLOOR:
-            raise ValueError(f"floor must be at least {LEAST_FLOOR:g}, got {floor!r}: weights are up to 1 / floor.")
-        horizon = as_count(PASSES * n if rounds is None else rounds, "rounds")
+        if self.floor < MIN_FLOOR:
+            raise ValueError(f"floor must be at least {MIN_FLOOR:g}, got {floor!r}: weights are up to 1 / floor.")
+        horizon = as_count(DEFAULT_PASSES * n if rounds is None else rounds, "rounds")
         self._relative = step is None  # to the largest squared norm
         rate = self.floor**2 * math.sqrt(2 * n * math.log(max(n, 2)) / horizon)
         self._rate = rate if step is None else as_positive(step, "step")
@@ -116,7 +119,7 @@ class MirrorDescent(Family):
         atoms, places = np.unique(draw.indices, return_inverse=True)
         exponents = np.zeros(len(atoms))
         np.add.at(exponents, places, gains)
-        kernels.climb(self._values, self._floors, self._least, self.floor, atoms, exponents)
+        kernels.raise_ratios(self._values, self._floors, self._least, self.floor, atoms, exponents)
 
     def state_dict(self) -> State:
         """Give the ratios up to their common factor (zero at the floor), the settings, and the scale of the norms."""
@@ -125,18 +128,19 @@ class MirrorDescent(Family):
 
     def load_state_dict(self, state: State) -> None:
         """Take the ratios over, and build the trees."""
-        require(state, set(self.state_dict()), "MirrorDescent")
+        require_entries(state, set(self.state_dict()), "MirrorDescent")
         self.check_shape(state)
         for name, value in {"floor": self.floor, "rate": self._rate, "relative": self._relative}.items():
             if not same(state[name], value):
                 raise CheckpointError(
-                    f"The saved MirrorDescent has {name} = {describe(state[name])}, this one {value!r}: rebuild it."
+                    f"The saved MirrorDescent has {name} = {describe_value(state[name])}, this one {value!r}: "
+                    f"rebuild it."
                 )
-        weights = read_array(state, "weights", np.float64, (self.space.n,), least=0.0, most=MOST)
+        weights = read_array(state, "weights", np.float64, (self.space.n,), least=0.0, most=MAX_TOTAL_WEIGHT)
         largest = read_number(state, "largest", most=LARGEST_NORM)
         above = weights[weights > 0]
         total = self.space.n - self.floor * (len(weights) - len(above))
-        legal = len(above) > 0 and LEAST <= above.min() and above.sum() <= MOST
+        legal = len(above) > 0 and MIN_WEIGHT <= above.min() and above.sum() <= MAX_TOTAL_WEIGHT
         if not legal or total * above.min() < self.floor * (1 - 1e-9) * above.sum():
             raise CheckpointError("The saved ratios are too large, too small or below the floor: they are damaged.")
         self._build(weights)

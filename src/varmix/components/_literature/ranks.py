@@ -11,13 +11,13 @@ from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points
 from varmix._core.state import (
     CheckpointError,
-    describe,
+    describe_value,
     read_array,
     read_count,
     read_flag,
     read_number,
-    require,
-    restored,
+    require_entries,
+    restore_array,
 )
 from varmix._core.validation import AnyArray, FloatArray, IntArray, State, as_atoms, as_count, as_number, same
 from varmix.components._base import Family
@@ -130,14 +130,15 @@ class Ranks(Family):
 
     def load_state_dict(self, state: State) -> None:
         """Take losses, order and pressure over."""
-        require(state, set(self.state_dict()), "Ranks")
+        require_entries(state, set(self.state_dict()), "Ranks")
         self.check_shape(state)
         if not same(state["period"], self.period):
             raise CheckpointError(
-                f"The saved Ranks sort every {describe(state['period'])} rows, these every {self.period}: rebuild."
+                f"The saved Ranks sort every {describe_value(state['period'])} rows, these every {self.period}: "
+                f"rebuild."
             )
         losses = read_array(state, "losses", np.float64, (self.space.n,), least=-1.0, most=LARGEST_NORM)
-        order, known = restored(state["order"], self._order, "order"), read_flag(state, "sorted")
+        order, known = restore_array(state["order"], self._order, "order"), read_flag(state, "sorted")
         if not np.array_equal(np.sort(order), np.arange(self.space.n)) or (losses[losses < 0.0] != -1.0).any():
             raise CheckpointError("The saved order does not list every point once, or a loss is negative: damaged.")
         if not known and not np.array_equal(order, np.arange(self.space.n)):

@@ -7,14 +7,17 @@ import numpy as np
 
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points, refuse_window
-from varmix._core.state import CheckpointError, require
+from varmix._core.state import CheckpointError, require_entries
 from varmix._core.validation import FloatArray, IntArray, State, as_atoms
 from varmix.components._base import Components, Family
 from varmix.components._literature import kernels
 from varmix.components._stack import Stack
 from varmix.components._uniform import Uniform
 
-LEAST, MOST = 1e-290, 1e290  # of a sum of weights, so that ratios of them neither overflow nor vanish
+MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = (
+    1e-290,
+    1e290,
+)  # of a sum of weights, so that ratios of them neither overflow nor vanish
 
 
 def as_points(space: Points | int, owner: str) -> Points:
@@ -57,7 +60,7 @@ class WeightedPoints(Family):
 
     def _rebuild(self) -> None:
         self._tree[self.space.n :] = self._scores(np.arange(self.space.n))
-        kernels.build(self._tree)
+        kernels.build_tree(self._tree)
 
     def _take_over(self, **fields: object) -> None:
         """Take saved fields over and build the tree; raise `CheckpointError` and change nothing if it cannot be drawn.
@@ -70,7 +73,11 @@ class WeightedPoints(Family):
         with np.errstate(all="ignore"):
             other._rebuild()
         leaves = other._tree[self.space.n :]
-        if not (np.isfinite(other._tree).all() and leaves.min() >= 0.0 and LEAST <= leaves.sum() <= MOST):
+        if not (
+            np.isfinite(other._tree).all()
+            and leaves.min() >= 0.0
+            and MIN_TOTAL_WEIGHT <= leaves.sum() <= MAX_TOTAL_WEIGHT
+        ):
             raise CheckpointError(
                 f"The saved {type(self).__name__} cannot be drawn from: its weights sum to {leaves.sum():.3g}."
             )
@@ -105,5 +112,5 @@ class WeightedPoints(Family):
         return rows
 
     def _check_state(self, state: State) -> None:
-        require(state, set(self.state_dict()), type(self).__name__)
+        require_entries(state, set(self.state_dict()), type(self).__name__)
         self.check_shape(state)

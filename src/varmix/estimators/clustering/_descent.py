@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray, as_count
 from varmix._sampler import Sampler
-from varmix.components._labels import smallest
+from varmix.components._labels import choose_dtype
 from varmix.estimators.clustering import _kernels as kernels
-from varmix.estimators.clustering._kernels import unpack
+from varmix.estimators.clustering._kernels import unpack_row
 from varmix.estimators.clustering._seeding import Seeding, as_centers, as_costs, as_finite, shift_of
 from varmix.meter import GainMeter
 from varmix.solvers._linear import Csr, unchecked_rows
@@ -56,7 +56,7 @@ class SwitchAfter:
 
 # Batches drawn with one mixture: some at first, then an eighth of those so far, as there is most to learn early on, and
 # so many draws at most, beside which the calls around the compiled steps cost little.
-FIRST, PART, MOST = 4, 8, 1024
+MIN_BATCHES_PER_ROUND, ROUND_PART, MAX_DRAWS_PER_ROUND = 4, 8, 1024
 
 
 class Descent:
@@ -129,7 +129,7 @@ class Descent:
         self.losses = np.empty(0)
         self._last = np.empty(0, dtype=np.int64)
         known = self._n if remember else 0
-        self._nearest = np.zeros(known, dtype=smallest(len(middles)))
+        self._nearest = np.zeros(known, dtype=choose_dtype(len(middles)))
         self._distances = np.zeros(known, dtype=np.float32)
 
     @property
@@ -150,7 +150,9 @@ class Descent:
 
     def round(self, sampler: Sampler | SwitchAfter, most: int) -> None:
         """Take the steps of one receipt, `most` of them at most, and give its feedback."""
-        count = max(min(max(self.steps // PART, FIRST), MOST // self.batch, most), 1)
+        count = max(
+            min(max(self.steps // ROUND_PART, MIN_BATCHES_PER_ROUND), MAX_DRAWS_PER_ROUND // self.batch, most), 1
+        )
         if isinstance(sampler, SwitchAfter):
             sampler = sampler.at(self.steps)
         draw = sampler.draw(self.batch, count)
@@ -166,7 +168,7 @@ class Descent:
         norms, losses = np.empty(len(points)), np.empty(count)
         centers, counts = self._centers.copy(), self.counts.copy()
         moving = centers, counts, norms, losses, self._nearest, self._distances
-        kernels.descend(self._rows, self._shift, self._costs, points, weights, *moving)
+        kernels.move_centers(self._rows, self._shift, self._costs, points, weights, *moving)
         as_finite(float(losses.sum()))
         self._centers, self.counts = centers, counts
         self.steps += count
@@ -188,7 +190,7 @@ class Descent:
         if number:
             row = np.empty(self._centers.shape[1])
             for k, i in zip(np.flatnonzero(low), rng.choice(self._last, number, replace=False), strict=True):
-                unpack(self._rows, i, row)
+                unpack_row(self._rows, i, row)
                 self._centers[k] = row - self._shift if len(self._shift) else row
             self.counts[low] = self.counts[~low].min()
         return number

@@ -10,10 +10,10 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _is_arraylike_not_scalar
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray, unknown_choice
-from varmix.estimators.clustering._seeding import Seeding, assigned, plus_plus
+from varmix.estimators.clustering._seeding import Seeding, assign_points, plus_plus
 
-METHODS = ("k-means++", "random")
-SEVERAL = 3  # inits of which the best is taken, where one is little work or little good
+INIT_METHODS = ("k-means++", "random")
+DEFAULT_INITS = 3  # inits of which the best is taken, where one is little work or little good
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class CenterInit:
     def check(self) -> None:
         """Refuse what is no way to begin."""
         if isinstance(self.method, str):
-            if self.method not in METHODS:
-                raise ValueError(unknown_choice("init", self.method, METHODS))
+            if self.method not in INIT_METHODS:
+                raise ValueError(unknown_choice("init", self.method, INIT_METHODS))
         elif not (callable(self.method) or _is_arraylike_not_scalar(self.method)):
             raise TypeError(f'init must be "k-means++", "random", an array or a function, got {self.method!r}.')
         if isinstance(self.number, str) and self.number != "auto":
@@ -59,7 +59,7 @@ class CenterInit:
         least = math.inf
         for number in range(tries):
             found = self._once(X, costs, size, random_state)
-            _, inertia = assigned(X[valid], found[0], None if costs is None else costs[valid])
+            _, inertia = assign_points(X[valid], found[0], None if costs is None else costs[valid])
             if self.verbose:
                 print(f"Inertia for init {number + 1}/{tries}: {inertia:.6g}")
             if best is None or inertia < least:
@@ -74,14 +74,14 @@ class CenterInit:
         random_state: np.random.RandomState,
     ) -> tuple[AnyArray, Seeding | None]:
         n = len_of(X)
-        points = None if size >= n else _sample(costs, n, size, random_state)
+        points = None if size >= n else _sample_points(costs, n, size, random_state)
         some, parts = (X, costs) if points is None else (X[points], None if costs is None else costs[points])
         if callable(self.method):
             centers = self.method(some, self.clusters, random_state=random_state)
             return self._fitting(check_array(centers, dtype=X.dtype, order="C"), X), None
         seed = int(random_state.randint(2**31 - 1))
         if self.method == "random":
-            return _random(some, self.clusters, parts, seed), None
+            return _choose_random(some, self.clusters, parts, seed), None
         trials = 2 + int(math.log(self.clusters))
         seeding = plus_plus(some, self.clusters, seed, sample_weight=parts, trials=trials)
         return seeding.centers, seeding if points is None else None
@@ -118,7 +118,7 @@ class CenterInit:
     def _tries(self) -> int:
         array = not (isinstance(self.method, str) or callable(self.method))
         if isinstance(self.number, str):
-            return 1 if array or self.method == "k-means++" else SEVERAL
+            return 1 if array or self.method == "k-means++" else DEFAULT_INITS
         if array and self.number != 1:
             warnings.warn(
                 f"Explicit initial center position passed: performing only one init instead of n_init={self.number}.",
@@ -133,7 +133,7 @@ def len_of(X: Any) -> int:  # noqa: ANN401
     return int(X.shape[0])
 
 
-def _sample(costs: FloatArray | None, n: int, size: int, random_state: np.random.RandomState) -> IntArray | None:
+def _sample_points(costs: FloatArray | None, n: int, size: int, random_state: np.random.RandomState) -> IntArray | None:
     """Give some of the points that weigh anything, in their order; None where these are too few to choose from."""
     generator = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
     if costs is None:
@@ -142,7 +142,7 @@ def _sample(costs: FloatArray | None, n: int, size: int, random_state: np.random
     return np.sort(generator.choice(legal, size, replace=False)) if len(legal) > size else None
 
 
-def _random(rows: Any, clusters: int, costs: FloatArray | None, seed: int) -> AnyArray:  # noqa: ANN401
+def _choose_random(rows: Any, clusters: int, costs: FloatArray | None, seed: int) -> AnyArray:  # noqa: ANN401
     """Give rows at random, by their weights; those that weigh nothing last."""
     generator, n = np.random.default_rng(seed), len_of(rows)
     if costs is None:

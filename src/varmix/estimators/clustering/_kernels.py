@@ -4,15 +4,15 @@ import numpy as np
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray
 from varmix._kernels.jit import kernel
-from varmix._kernels.rows import Rows, add
+from varmix._kernels.rows import Rows, add_row
 
-TILE = 256  # rows at most: they and their scores stay in the second-level cache
+MAX_ROWS_PER_TILE = 256  # rows at most: they and their scores stay in the second-level cache
 
 
 @kernel
 def tile_size(count: int) -> int:
     """Give the size of tiles that so many rows are cut into, as evenly as can be."""
-    tiles = (count + TILE - 1) // TILE
+    tiles = (count + MAX_ROWS_PER_TILE - 1) // MAX_ROWS_PER_TILE
     return max((count + tiles - 1) // tiles, 1) if tiles else 1
 
 
@@ -20,11 +20,11 @@ def tile_size(count: int) -> int:
 def halve_squares(centers: AnyArray, halves: AnyArray) -> None:
     """Write |c|^2 / 2 of every centre."""
     for k in range(centers.shape[0]):
-        halves[k] = 0.5 * square(centers[k])
+        halves[k] = 0.5 * square_length(centers[k])
 
 
 @kernel
-def square(x: AnyArray) -> float:
+def square_length(x: AnyArray) -> float:
     """Give |x|^2, in four sums: strict addition of one would wait for itself."""
     a = b = c = e = 0.0
     whole = x.shape[0] - x.shape[0] % 4
@@ -48,7 +48,7 @@ def read_tile(rows: Rows, shift: AnyArray, points: IntArray, block: AnyArray) ->
 
 
 @kernel
-def turn(rows: Rows, centers: AnyArray) -> AnyArray:
+def transpose_centers(rows: Rows, centers: AnyArray) -> AnyArray:
     """Give the centres as columns, (d, K), for sparse rows; nothing for dense ones."""
     k, d = centers.shape
     turned = np.empty((d if rows.indptr.shape[0] else 0, k), centers.dtype)
@@ -112,11 +112,13 @@ def squared_distance(x: AnyArray, c: AnyArray, difference: AnyArray) -> float:
     """Write x - c, and give its squared length: directly, because the score has lost the digits of what is near."""
     for j in range(x.shape[0]):
         difference[j] = x[j] - c[j]
-    return square(difference)
+    return square_length(difference)
 
 
 @kernel
-def nearest(rows: Rows, shift: AnyArray, centers: AnyArray, begin: int, labels: AnyArray, squares: AnyArray) -> None:
+def find_nearest(
+    rows: Rows, shift: AnyArray, centers: AnyArray, begin: int, labels: AnyArray, squares: AnyArray
+) -> None:
     """Write the nearest centre, and the squared distance to it, of the rows from `begin` on."""
     count = labels.shape[0]
     if count == 0:
@@ -127,7 +129,7 @@ def nearest(rows: Rows, shift: AnyArray, centers: AnyArray, begin: int, labels: 
     block = np.zeros((0 if sparse else tile, d), centers.dtype)
     scores, halves = np.empty((k, tile), centers.dtype), np.empty(k, centers.dtype)
     best, found, difference = np.empty(tile, centers.dtype), np.empty(tile, np.int32), np.empty(d, centers.dtype)
-    turned = turn(rows, centers)
+    turned = transpose_centers(rows, centers)
     halve_squares(centers, halves)
     for first in range(0, count, tile):
         size = min(tile, count - first)
@@ -145,7 +147,7 @@ def nearest(rows: Rows, shift: AnyArray, centers: AnyArray, begin: int, labels: 
 
 
 @kernel
-def descend(
+def move_centers(
     rows: Rows,
     shift: AnyArray,
     costs: FloatArray,
@@ -162,8 +164,8 @@ def descend(
 
     `points` and `weights` hold the batches one after the other, as many as there are `losses`.  With w the weight times
     the cost of a point, counts[c] += sum w and c += sum w (x - c) / counts[c].  `norms` takes the cost times the
-    distance to the nearest centre, `losses` the weighted mean of the squared distances of every batch.  `nearest` and
-    `distances`, where they are not empty, take the nearest centre of a point and how far it was, by point.
+    distance to the nearest centre, `losses` the weighted mean of the squared distances of every batch.  `find_nearest`
+    and `distances`, where they are not empty, take the nearest centre of a point and how far it was, by point.
     """
     steps = losses.shape[0]
     batch = points.shape[0] // steps
@@ -174,7 +176,7 @@ def descend(
     scores, halves = np.empty((k, tile), centers.dtype), np.empty(k, centers.dtype)
     best, labels, difference = np.empty(tile, centers.dtype), np.empty(tile, np.int32), np.empty(d, centers.dtype)
     sums, masses, touched, seen = np.empty((k, d)), np.zeros(k), np.empty(k, np.int64), np.zeros(k, np.bool_)
-    turned = turn(rows, centers)
+    turned = transpose_centers(rows, centers)
     halve_squares(centers, halves)
     for t in range(steps):
         moved, total, mass = 0, 0.0, 0.0
@@ -197,7 +199,7 @@ def descend(
                 weight = weights[begin + r] * cost
                 if sparse:
                     distance = max(squared_length(rows, here[r]) - 2.0 * best[r], 0.0)
-                    add(rows, here[r], weight, sums[c])
+                    add_row(rows, here[r], weight, sums[c])
                 else:
                     distance = squared_distance(block[r], centers[c], difference)
                     pull = sums[c]
@@ -219,15 +221,15 @@ def descend(
                 center, pull = centers[c], sums[c]
                 for j in range(d):
                     center[j] += step * pull[j] - own * center[j]
-                halves[c] = 0.5 * square(center)
+                halves[c] = 0.5 * square_length(center)
                 for j in range(turned.shape[0]):
                     turned[j, c] = center[j]
             masses[c] = 0.0
             seen[c] = False
 
 
-LOOK = 1024  # points, about, that candidates are compared on
-BLOCK = 1024  # points whose costs are added up together, so that a draw looks through few sums
+POINTS_PER_COMPARISON = 1024  # points, about, that candidates are compared on
+POINTS_PER_BLOCK = 1024  # points whose costs are added up together, so that a draw looks through few sums
 
 
 @kernel
@@ -252,7 +254,7 @@ def distance_to(rows: Rows, i: int, c: FloatArray, length: float) -> float:
 
 
 @kernel
-def unpack(rows: Rows, i: int, out: FloatArray) -> None:
+def unpack_row(rows: Rows, i: int, out: FloatArray) -> None:
     """Write row i."""
     if rows.indptr.shape[0]:
         out[:] = 0.0
@@ -264,7 +266,7 @@ def unpack(rows: Rows, i: int, out: FloatArray) -> None:
 
 
 @kernel
-def pick(costs: FloatArray, squares: FloatArray, totals: FloatArray, u: float) -> int:
+def pick_point(costs: FloatArray, squares: FloatArray, totals: FloatArray, u: float) -> int:
     """Draw a point in proportion to cost times squared distance; where all are zero, to the cost alone."""
     n = squares.shape[0]
     total = totals.sum()
@@ -278,7 +280,7 @@ def pick(costs: FloatArray, squares: FloatArray, totals: FloatArray, u: float) -
             rest -= totals[block]
             block += 1
     last = -1
-    for i in range(block * BLOCK, n):
+    for i in range(block * POINTS_PER_BLOCK, n):
         part = (costs[i] if costs.shape[0] else 1.0) * (1.0 if nothing else squares[i])
         if part > 0.0:
             last = i
@@ -286,21 +288,21 @@ def pick(costs: FloatArray, squares: FloatArray, totals: FloatArray, u: float) -
                 return i
             rest -= part
     if last < 0:  # rounding went beyond the last point that has any
-        for i in range(min(block * BLOCK, n) - 1, -1, -1):
+        for i in range(min(block * POINTS_PER_BLOCK, n) - 1, -1, -1):
             if (costs[i] if costs.shape[0] else 1.0) * (1.0 if nothing else squares[i]) > 0.0:
                 return i
     return last
 
 
 @kernel
-def measure(rows: Rows, shift: FloatArray, lengths: FloatArray) -> None:
+def measure_rows(rows: Rows, shift: FloatArray, lengths: FloatArray) -> None:
     """Write the squared length of every row, less the shift where it is dense."""
     for i in range(lengths.shape[0]):
         lengths[i] = squared_length(rows, i) if rows.indptr.shape[0] else distance_to(rows, i, shift, 0.0)
 
 
 @kernel
-def potentials(
+def write_potentials(
     rows: Rows,
     shift: FloatArray,
     lengths: FloatArray,
@@ -326,14 +328,14 @@ def potentials(
         for j in range(d):
             near[t, j] = candidates[t, j] - (0.0 if sparse else shift[j])
     left[:] = 0.0
-    turned = turn(rows, near)
+    turned = transpose_centers(rows, near)
     for first in range(0, n, tile):
         points = looked[first : min(first + tile, n)]
         if not sparse:
             read_tile(rows, shift, points, block)
         score_tile(rows, points, near, turned, block, scores)
         for t in range(trials):
-            length, total = square(near[t]), 0.0
+            length, total = square_length(near[t]), 0.0
             for r in range(points.shape[0]):
                 i = points[r]
                 s = min(max(length + lengths[i] - 2.0 * scores[t, r], 0.0), squares[i])
@@ -342,7 +344,7 @@ def potentials(
 
 
 @kernel
-def absorb(
+def absorb_points(
     rows: Rows,
     costs: FloatArray,
     c: FloatArray,
@@ -360,7 +362,7 @@ def absorb(
     length = np.dot(c, c)
     for block in range(totals.shape[0]):
         total = 0.0
-        for i in range(block * BLOCK, min((block + 1) * BLOCK, squares.shape[0])):
+        for i in range(block * POINTS_PER_BLOCK, min((block + 1) * POINTS_PER_BLOCK, squares.shape[0])):
             if gaps[labels[i]] < 4.0 * squares[i]:
                 s = distance_to(rows, i, c, length)
                 if s < squares[i]:
@@ -380,28 +382,28 @@ def plus_plus(
     as far as some thousand points can tell: others each time, evenly spread.
     """
     n, d = squares.shape[0], centers.shape[1]
-    totals, gaps = np.zeros((n + BLOCK - 1) // BLOCK), np.zeros(centers.shape[0])
+    totals, gaps = np.zeros((n + POINTS_PER_BLOCK - 1) // POINTS_PER_BLOCK), np.zeros(centers.shape[0])
     squares[:] = np.inf
     labels[:] = 0
-    trials, every = uniforms.shape[1], max(n // LOOK, 1)
+    trials, every = uniforms.shape[1], max(n // POINTS_PER_COMPARISON, 1)
     candidates, left, lengths = np.empty((trials, d)), np.empty(trials), np.empty(n if trials > 1 else 0)
     for k in range(centers.shape[0]):
         tried = trials if k else 1
         for t in range(tried):
-            unpack(rows, pick(costs, squares, totals, uniforms[k, t]), candidates[t])
+            unpack_row(rows, pick_point(costs, squares, totals, uniforms[k, t]), candidates[t])
         if tried > 1:
             if k == 1:
-                measure(rows, centers[0], lengths)
-            potentials(rows, centers[0], lengths, costs, candidates, squares, every, k % every, left)
+                measure_rows(rows, centers[0], lengths)
+            write_potentials(rows, centers[0], lengths, costs, candidates, squares, every, k % every, left)
             centers[k] = candidates[np.argmin(left)]
         else:
             centers[k] = candidates[0]
-        separate(centers[:k], centers[k], gaps)
-        absorb(rows, costs, centers[k], k, gaps, labels, squares, totals)
+        measure_gaps(centers[:k], centers[k], gaps)
+        absorb_points(rows, costs, centers[k], k, gaps, labels, squares, totals)
 
 
 @kernel
-def separate(centers: FloatArray, c: FloatArray, gaps: FloatArray) -> None:
+def measure_gaps(centers: FloatArray, c: FloatArray, gaps: FloatArray) -> None:
     """Write the squared distance of every centre to `c`."""
     for k in range(centers.shape[0]):
         total = 0.0
@@ -410,20 +412,23 @@ def separate(centers: FloatArray, c: FloatArray, gaps: FloatArray) -> None:
         gaps[k] = total
 
 
-PARTS = 3
-LEAST = 16  # points in a group that is cut
-NEAR, FAR = 1.0, 1.35  # where a group is cut, in units of its mean score: about one half and seven eighths of it
+PARTS_PER_GROUP = 3
+MIN_POINTS_TO_CUT = 16  # points in a group that is cut
+NEAR_CUT_SCORE, FAR_CUT_SCORE = (
+    1.0,
+    1.35,
+)  # where a group is cut, in units of its mean score: about one half and seven eighths of it
 
 
 @kernel
-def score(distances: AnyArray, costs: FloatArray, i: int) -> float:
+def score_point(distances: AnyArray, costs: FloatArray, i: int) -> float:
     """Give what the norm of point i is expected to be."""
     cost: float = costs[i] if costs.shape[0] else 1.0
     return cost * float(distances[i])
 
 
 @kernel
-def cut(
+def cut_cells(
     labels: AnyArray,
     distances: AnyArray,
     costs: FloatArray,
@@ -440,15 +445,15 @@ def cut(
     sizes, limits = np.zeros(groups, np.int64), np.zeros(groups)
     for i in range(n):
         sizes[labels[i]] += 1
-        limits[labels[i]] += score(distances, costs, i)
+        limits[labels[i]] += score_point(distances, costs, i)
     for g in range(groups):
-        limits[g] = limits[g] / sizes[g] if sizes[g] >= LEAST else np.inf
+        limits[g] = limits[g] / sizes[g] if sizes[g] >= MIN_POINTS_TO_CUT else np.inf
     numbers[:] = 0
     means[:] = 0.0
     for i in range(n):
-        value = score(distances, costs, i)
+        value = score_point(distances, costs, i)
         limit = limits[labels[i]]
-        cell = PARTS * labels[i] + (value > NEAR * limit) + (value > FAR * limit)
+        cell = PARTS_PER_GROUP * labels[i] + (value > NEAR_CUT_SCORE * limit) + (value > FAR_CUT_SCORE * limit)
         cells[i] = cell
         numbers[cell] += 1
         means[cell] += value * value
@@ -457,7 +462,7 @@ def cut(
 
 
 @kernel
-def renumber(cells: AnyArray, places: AnyArray) -> None:
+def renumber_cells(cells: AnyArray, places: AnyArray) -> None:
     """Put the place of every cell in place of its number."""
     for i in range(cells.shape[0]):
         cells[i] = places[cells[i]]

@@ -15,7 +15,7 @@ from varmix._presets import uniform, vrm
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation, stratified
 from varmix.components import Distances, Groups
-from varmix.components._labels import smallest
+from varmix.components._labels import choose_dtype
 from varmix.estimators.clustering import _kernels as kernels
 from varmix.estimators.clustering._descent import Descent, SwitchAfter
 from varmix.estimators.clustering._seeding import Seeding, as_costs, seeded
@@ -23,7 +23,7 @@ from varmix.learners import Learner, Neyman
 from varmix.literature import vrb
 from varmix.solvers._loop import check_space
 
-GAMMA = 0.1
+DEFAULT_GAMMA = 0.1
 
 
 def cells(
@@ -65,37 +65,40 @@ def cells(
     if gamma is not None and learner is not None:
         raise TypeError("gamma belongs to the learner: give gamma or a learner, not both.")
     costs = as_costs(sample_weight, len(seeding.nearest))
-    groups, prior, parents = _cut(seeding, costs)
+    groups, prior, parents = _cut_seeding(seeding, costs)
     if learner is None:
-        learner = _neyman(groups, GAMMA if gamma is None else gamma, prior, parents)
+        learner = _make_learner(groups, DEFAULT_GAMMA if gamma is None else gamma, prior, parents)
     return vrm(groups, learner=learner, allocate=stratified if allocate is None else allocate, rng=rng)
 
 
-def _cut(seeding: Seeding, costs: FloatArray) -> tuple[Groups, FloatArray, IntArray]:
+def _cut_seeding(seeding: Seeding, costs: FloatArray) -> tuple[Groups, FloatArray, IntArray]:
     """Give the cells, the mean squared norm of each that the seeding expects, and the seed that each belongs to."""
     seeds = len(seeding.centers)
-    codes = np.empty(len(seeding.nearest), dtype=smallest(kernels.PARTS * seeds))
-    numbers, means = np.empty(kernels.PARTS * seeds, dtype=np.int64), np.empty(kernels.PARTS * seeds)
-    kernels.cut(seeding.nearest, seeding.distances, costs, seeds, codes, numbers, means)
+    codes = np.empty(len(seeding.nearest), dtype=choose_dtype(kernels.PARTS_PER_GROUP * seeds))
+    numbers, means = (
+        np.empty(kernels.PARTS_PER_GROUP * seeds, dtype=np.int64),
+        np.empty(kernels.PARTS_PER_GROUP * seeds),
+    )
+    kernels.cut_cells(seeding.nearest, seeding.distances, costs, seeds, codes, numbers, means)
     kept = np.flatnonzero(numbers)
     if len(kept) < len(numbers):  # some cells have no points
-        kernels.renumber(codes, (np.cumsum(numbers > 0) - 1).astype(codes.dtype))
+        kernels.renumber_cells(codes, (np.cumsum(numbers > 0) - 1).astype(codes.dtype))
     sizes, squares = numbers[kept], means[kept]
     groups = Groups.numbered(codes, sizes, replacement=False)
     # One average point more in every cell.  An outlier that is a seed has no distance, and would hardly be drawn; but
     # the first other point that its centre is given takes that away, and then no point is farther.
     prior = (sizes * squares + groups.masses @ squares) / (sizes + 1.0)
-    return groups, prior, kept // kernels.PARTS
+    return groups, prior, kept // kernels.PARTS_PER_GROUP
 
 
-def _neyman(groups: Groups, gamma: float, prior: FloatArray, parents: IntArray) -> Learner[Any]:
+def _make_learner(groups: Groups, gamma: float, prior: FloatArray, parents: IntArray) -> Learner[Any]:
     return Neyman(groups, gamma=gamma, prior=prior, parents=parents)
 
 
 # What the best law would gain, as far as is known: below SMALL cells wait until the steps so far outweigh their set-up,
 # which takes the time of some twenty steps; from LARGE on they are worth a pass over all points.
-SMALL, LARGE = 1.15, 1.5
-POINTS = 500  # for each so many, a step that cells wait
+SMALL_GAIN, LARGE_GAIN = 1.15, 1.5
+POINTS_PER_WAITING_STEP = 500  # for each so many, a step that cells wait
 MAX_SCORES = 8192  # points that are enough to tell
 
 
@@ -129,7 +132,7 @@ def by_seeding(
     """
     costs = as_costs(sample_weight, len(seeding.nearest))
     scores = seeding.distances * costs if len(costs) else seeding.distances
-    if mixing or promised(scores) >= SMALL:
+    if mixing or estimate_gain(scores) >= SMALL_GAIN:
         return cells(seeding, sample_weight=sample_weight, rng=rng, **mixing)
     generator = as_generator(rng)
 
@@ -137,15 +140,15 @@ def by_seeding(
         return cells(seeding, sample_weight=sample_weight, rng=generator)
 
     first = uniform(len(scores), replacement=False, rng=generator)
-    return SwitchAfter(first, made, len(scores) // POINTS)
+    return SwitchAfter(first, made, len(scores) // POINTS_PER_WAITING_STEP)
 
 
-def promised(scores: AnyArray) -> float:
+def estimate_gain(scores: AnyArray) -> float:
     """Give what drawing in proportion to norms would gain, if these were the norms: mean(l^2) / mean(l)^2 of some.
 
     Examples
     --------
-    >>> promised(np.array([1.0, 1.0, 1.0, 5.0]))
+    >>> estimate_gain(np.array([1.0, 1.0, 1.0, 5.0]))
     1.75
     """
     some = scores[:: max(len(scores) // MAX_SCORES, 1)].astype(np.float64)
@@ -153,9 +156,9 @@ def promised(scores: AnyArray) -> float:
     return len(some) * float(some @ some) / total**2 if total > 0.0 else math.inf
 
 
-MIXTURES, OTHERS = ("seeding", "distances"), ("uniform", "shuffle", "vrb")
+MIXTURE_NAMES, OTHER_NAMES = ("seeding", "distances"), ("uniform", "shuffle", "vrb")
 PROBED_POINTS = 1024  # points that say what there is to gain
-CENTERS = 10  # random ones, whose distances are the components of section 6.4
+RANDOM_CENTERS = 10  # random ones, whose distances are the components of section 6.4
 
 
 @dataclass(frozen=True)
@@ -171,13 +174,13 @@ class SamplerSpec:
         """Refuse what means nothing, before any work is done."""
         name = self.components
         if isinstance(name, str):
-            if name not in MIXTURES + OTHERS:
-                raise ValueError(unknown_choice("components", name, MIXTURES + OTHERS))
+            if name not in MIXTURE_NAMES + OTHER_NAMES:
+                raise ValueError(unknown_choice("components", name, MIXTURE_NAMES + OTHER_NAMES))
         elif isinstance(name, type) or not (hasattr(name, "draw") and hasattr(name, "space")):
             raise TypeError(f"components must be a name or a family such as varmix.Groups(labels), got {name!r}.")
         if self.gamma is not None and self.learner is not None:
             raise TypeError("gamma belongs to the learner: give gamma or a learner, not both.")
-        if isinstance(name, str) and name in OTHERS and self._mixing():
+        if isinstance(name, str) and name in OTHER_NAMES and self._mixing():
             raise ValueError(
                 f"components={name!r} is no mixture: {', '.join(self._mixing())} must be None. Use "
                 f'components="seeding", or leave them out.'
@@ -216,7 +219,7 @@ class SamplerSpec:
         if self.from_seeding:
             some = np.sort(rng.choice(n, min(n, PROBED_POINTS), replace=False))
             far = seeded(X[some], descent.centers).distances
-            if self._mixing() or promised(far if costs is None else far * costs[some]) >= LARGE:
+            if self._mixing() or estimate_gain(far if costs is None else far * costs[some]) >= LARGE_GAIN:
                 return cells(seeded(X, descent.centers), sample_weight=costs, rng=rng, **self._mixing())
 
             def made() -> Sampler:
@@ -226,7 +229,7 @@ class SamplerSpec:
         if name == "distances":
             if hasattr(X, "toarray"):
                 raise TypeError('components="distances" needs a dense X. Use components="seeding", which takes both.')
-            far = X[np.sort(rng.choice(n, min(CENTERS, n), replace=False))]
+            far = X[np.sort(rng.choice(n, min(RANDOM_CENTERS, n), replace=False))]
             return presets.vrm(Distances(X, far), rng=rng, **self._mixing())
         if name == "vrb":
             return vrb(n, rng=rng)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from varmix._core.rng import as_generator
 from varmix._core.validation import AnyArray, FloatArray, as_atoms, as_count, as_real, as_vector
 from varmix._kernels.rows import Rows
-from varmix.components._labels import smallest
+from varmix.components._labels import choose_dtype
 from varmix.estimators.clustering import _kernels as kernels
 from varmix.solvers._linear import Csr, unchecked_rows
 
@@ -81,7 +81,7 @@ def plus_plus(
         return seeded(X, chosen.centers)
     if k > n:
         raise ValueError(f"There are {n} points, too few for {k} centres that are points. Ask for at most {n}.")
-    centers, nearest, squares = np.empty((k, d)), np.empty(n, dtype=smallest(k)), np.empty(n)
+    centers, nearest, squares = np.empty((k, d)), np.empty(n, dtype=choose_dtype(k)), np.empty(n)
     kernels.plus_plus(rows, costs, as_generator(rng).random((k, trials)), centers, nearest, squares)
     precision = rows.data.dtype if len(rows.indptr) else rows.dense.dtype
     return Seeding(centers.astype(precision, copy=False), nearest, as_distances(squares))
@@ -113,8 +113,10 @@ def as_distances(squares: FloatArray, first: int = 0) -> AnyArray:
     return distances
 
 
-BLOCK = 1 << 14  # points whose squared distances are kept in double precision at a time
-LARGE = 1e15  # where it, or its inverse, is the size of numbers, squares are not trusted to single precision
+POINTS_PER_BLOCK = 1 << 14  # points whose squared distances are kept in double precision at a time
+MAX_SINGLE_MAGNITUDE = (
+    1e15  # where it, or its inverse, is the size of numbers, squares are not trusted to single precision
+)
 
 
 def seeded(X: ArrayLike | Csr, centers: ArrayLike) -> Seeding:
@@ -131,8 +133,8 @@ def seeded(X: ArrayLike | Csr, centers: ArrayLike) -> Seeding:
     """
     rows, (n, d) = unchecked_rows(X)
     middles = as_centers(centers, rows, d)
-    nearest, distances = np.empty(n, dtype=smallest(len(middles))), np.empty(n, dtype=np.float32)
-    for part, found, squares in _blocks(rows, n, middles, single=True):
+    nearest, distances = np.empty(n, dtype=choose_dtype(len(middles))), np.empty(n, dtype=np.float32)
+    for part, found, squares in _measure_blocks(rows, n, middles, single=True):
         nearest[part] = found
         distances[part] = as_distances(squares, part.start)
     return Seeding(middles, nearest, distances)
@@ -146,7 +148,7 @@ def labels(X: ArrayLike | Csr, centers: ArrayLike) -> AnyArray:
     >>> labels([[0.0], [1.0], [8.0]], [[0.0], [9.0]]).tolist()
     [0, 0, 1]
     """
-    return assigned(X, centers)[0]
+    return assign_points(X, centers)[0]
 
 
 def inertia(X: ArrayLike | Csr, centers: ArrayLike) -> float:
@@ -158,15 +160,17 @@ def inertia(X: ArrayLike | Csr, centers: ArrayLike) -> float:
     1.6666666666666667
     """
     rows, (n, d) = unchecked_rows(X)
-    total = sum(float(squares.sum()) for _, _, squares in _blocks(rows, n, as_centers(centers, rows, d)))
+    total = sum(float(squares.sum()) for _, _, squares in _measure_blocks(rows, n, as_centers(centers, rows, d)))
     return as_finite(total) / n
 
 
-def assigned(X: ArrayLike | Csr, centers: ArrayLike, sample_weight: ArrayLike | None = None) -> tuple[AnyArray, float]:
+def assign_points(
+    X: ArrayLike | Csr, centers: ArrayLike, sample_weight: ArrayLike | None = None
+) -> tuple[AnyArray, float]:
     """Give the nearest centre of every point and the weighted sum of the squared distances."""
     rows, (n, d) = unchecked_rows(X)
     costs, total, nearest = as_costs(sample_weight, n), 0.0, np.empty(n, dtype=np.int32)
-    for part, found, squares in _blocks(rows, n, as_centers(centers, rows, d)):
+    for part, found, squares in _measure_blocks(rows, n, as_centers(centers, rows, d)):
         nearest[part] = found
         total += float(squares.sum() if not len(costs) else squares @ costs[part])
     return nearest, as_finite(total)
@@ -190,19 +194,19 @@ def shift_of(rows: Rows, centers: AnyArray) -> AnyArray:
     return np.asarray(centers.mean(axis=0, dtype=np.float64), dtype=centers.dtype)
 
 
-def _blocks(
+def _measure_blocks(
     rows: Rows, n: int, centers: AnyArray, single: bool = False
 ) -> Iterator[tuple[slice, AnyArray, FloatArray]]:
     shift = shift_of(rows, centers)
     near: AnyArray = centers - shift if len(shift) else centers
-    trusted = single and len(shift) > 0 and 1.0 / LARGE < np.abs(near).max() < LARGE
+    trusted = single and len(shift) > 0 and 1.0 / MAX_SINGLE_MAGNITUDE < np.abs(near).max() < MAX_SINGLE_MAGNITUDE
     small = near.astype(np.float32) if trusted else near
-    for start in range(0, n, BLOCK):
-        size = min(BLOCK, n - start)
+    for start in range(0, n, POINTS_PER_BLOCK):
+        size = min(POINTS_PER_BLOCK, n - start)
         found, squares = np.empty(size, dtype=np.int32), np.empty(size)
-        kernels.nearest(rows, shift, small, start, found, squares)
-        if small is not near and not squares.max() < LARGE**2:  # beyond single precision, or not finite
-            kernels.nearest(rows, shift, near, start, found, squares)
+        kernels.find_nearest(rows, shift, small, start, found, squares)
+        if small is not near and not squares.max() < MAX_SINGLE_MAGNITUDE**2:  # beyond single precision, or not finite
+            kernels.find_nearest(rows, shift, near, start, found, squares)
         yield slice(start, start + size), found, squares
 
 

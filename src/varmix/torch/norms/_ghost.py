@@ -11,15 +11,15 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from varmix.torch._tensors import single
+from varmix.torch._tensors import as_singles
 from varmix.torch.norms._layer_rules import (
     Part,
     check_supported,
+    find_rules,
     least_dimensions,
+    list_trainable,
     needs_input,
-    rules,
-    squares,
-    trainable,
+    square_norms,
 )
 
 
@@ -35,17 +35,17 @@ class Call:
 
     def part(self, parameter: str) -> Part:
         """Give what this call adds to the per-example gradients of a parameter of its module."""
-        rule = rules(self.module)[parameter]
+        rule = find_rules(self.module)[parameter]
         if self.overwritten and needs_input(rule):
             raise RuntimeError(
                 f"The input of {self.name!r} was changed in place between its call and the backward pass, so its norms "
                 f"cannot be computed. Use an operation that is not in place there, or norms.exact."
             )
-        x = single(self.x) if self.x.is_floating_point() else self.x
-        return rule(self.module, x, single(self.grad))
+        x = as_singles(self.x) if self.x.is_floating_point() else self.x
+        return rule(self.module, x, as_singles(self.grad))
 
 
-def watch(name: str, module: nn.Module, take: Callable[[Call], None]) -> Any:  # noqa: ANN401
+def watch_calls(name: str, module: nn.Module, take: Callable[[Call], None]) -> Any:  # noqa: ANN401
     """Let `take` have every call of the module, once its gradient is there; give the handle of the hook."""
 
     def called(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> None:
@@ -57,19 +57,19 @@ def watch(name: str, module: nn.Module, take: Callable[[Call], None]) -> Any:  #
                 f"The first dimension of every input must be the example: {name!r} got {tuple(x.shape)}, which has "
                 f"no such dimension. Add one, also where there is one example only."
             )
-        shape, version = output.shape, _version(x)
+        shape, version = output.shape, _count_changes(x)
 
         def reached(grad: torch.Tensor) -> None:
-            take(Call(name, module, x, grad.detach().reshape(shape), _version(x) != version))
+            take(Call(name, module, x, grad.detach().reshape(shape), _count_changes(x) != version))
 
         # The graph keeps the input, not we: what gets no gradient is forgotten with its graph.
-        _root(name, output).register_hook(reached)
+        _find_root(name, output).register_hook(reached)
 
     # Before the hooks of others, which may give another output than the module's own.
     return module.register_forward_hook(called, with_kwargs=True, prepend=True)
 
 
-def _root(name: str, output: torch.Tensor) -> torch.Tensor:
+def _find_root(name: str, output: torch.Tensor) -> torch.Tensor:
     """Return the tensor whose hook sees the whole gradient of an output, also if the output changes in place later.
 
     An operation in place moves a tensor to another place of the graph, and its hooks stay where all gradients still
@@ -87,21 +87,21 @@ def _root(name: str, output: torch.Tensor) -> torch.Tensor:
     )
 
 
-def _version(x: torch.Tensor) -> int:
+def _count_changes(x: torch.Tensor) -> int:
     """Return how often a tensor was changed in place; tensors of inference mode do not count that."""
     return 0 if x.is_inference() else x._version
 
 
-def uses(calls: Sequence[Call]) -> dict[nn.Parameter, list[tuple[Call, str]]]:
+def collect_uses(calls: Sequence[Call]) -> dict[nn.Parameter, list[tuple[Call, str]]]:
     """Give, for every trainable parameter, the calls that used it and its name in their modules."""
     found: dict[nn.Parameter, list[tuple[Call, str]]] = defaultdict(list)
     for call in calls:
-        for name, parameter in trainable(call.module).items():
+        for name, parameter in list_trainable(call.module).items():
             found[parameter].append((call, name))
     return found
 
 
-def examples(calls: Sequence[Call]) -> int:
+def count_examples(calls: Sequence[Call]) -> int:
     """Give the number of examples, which all calls must agree on."""
     sizes = {len(call.x): call for call in calls}
     if len(sizes) > 1:
@@ -135,12 +135,12 @@ class GhostNorms:
         reduction
             `"mean"` or `"sum"`: how weighted losses became one.
         """
-        used = uses(self._calls)
+        used = collect_uses(self._calls)
         self._check(used)
-        factors = _factors(weights, examples(self._calls), reduction)
+        factors = _compute_factors(weights, count_examples(self._calls), reduction)
         device = self._calls[0].grad.device
         with torch.no_grad(), torch.autocast(device.type, enabled=False):
-            total = sum(squares([call.part(name) for call, name in each]).to(device) for each in used.values())
+            total = sum(square_norms([call.part(name) for call, name in each]).to(device) for each in used.values())
             norms = torch.as_tensor(total).sqrt()
             norms = norms / factors.to(norms)
         self._forget()
@@ -215,7 +215,7 @@ def ghost(model: nn.Module) -> Iterator[GhostNorms]:
     seen = GhostNorms({name: each for name, each in model.named_parameters() if each.requires_grad})
     handles = []
     try:
-        handles += [watch(name, each, seen._take) for name, each in model.named_modules() if trainable(each)]
+        handles += [watch_calls(name, each, seen._take) for name, each in model.named_modules() if list_trainable(each)]
         handles += [seen._reach(name) for name in seen._parameters]
         yield seen
     finally:
@@ -224,7 +224,7 @@ def ghost(model: nn.Module) -> Iterator[GhostNorms]:
             handle.remove()
 
 
-def _factors(weights: ArrayLike | torch.Tensor | None, m: int, reduction: str) -> torch.Tensor:
+def _compute_factors(weights: ArrayLike | torch.Tensor | None, m: int, reduction: str) -> torch.Tensor:
     """Give what the gradient of each example was multiplied with."""
     if reduction not in ("mean", "sum"):
         raise ValueError(f"reduction must be 'mean' or 'sum', as the losses became one, got {reduction!r}.")

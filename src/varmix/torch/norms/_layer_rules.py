@@ -35,19 +35,19 @@ class Factors(NamedTuple):
 Part: TypeAlias = Factors | torch.Tensor  # a tensor is the gradient itself, (m, ...)
 
 
-def squares(parts: Sequence[Part]) -> torch.Tensor:
+def square_norms(parts: Sequence[Part]) -> torch.Tensor:
     """Give the squared norms (m,) of the sums of all parts, which are uses of one parameter.
 
     Examples
     --------
     >>> left, right = torch.ones(1, 1, 2, 3), torch.ones(1, 1, 2, 4)  # every entry of the gradient is 1 + 1
-    >>> squares([Factors(left, right, rows=3)]), squares([torch.full((1, 12), 2.0)])
+    >>> square_norms([Factors(left, right, rows=3)]), square_norms([torch.full((1, 12), 2.0)])
     (tensor([48.]), tensor([48.]))
     """
     factors = [part for part in parts if isinstance(part, Factors)]
     if len(factors) < len(parts) or direct_is_cheaper(factors):
-        return direct(parts)
-    return ghost(factors)
+        return compute_direct_norms(parts)
+    return compute_ghost_norms(factors)
 
 
 def direct_is_cheaper(factors: Sequence[Factors]) -> bool:
@@ -58,13 +58,13 @@ def direct_is_cheaper(factors: Sequence[Factors]) -> bool:
     return not alike or positions**2 > factors[0].rows * cols
 
 
-def direct(parts: Sequence[Part]) -> torch.Tensor:
+def compute_direct_norms(parts: Sequence[Part]) -> torch.Tensor:
     """Write the gradients out, add them up and square them."""
-    total = sum(gradient(part) if isinstance(part, Factors) else part.flatten(1) for part in parts)
+    total = sum(write_gradient(part) if isinstance(part, Factors) else part.flatten(1) for part in parts)
     return torch.as_tensor(total).square().sum(1)
 
 
-def gradient(use: Factors) -> torch.Tensor:
+def write_gradient(use: Factors) -> torch.Tensor:
     """Give the gradients (m, entries) that the factors stand for."""
     if not use.ids:
         return (use.left.transpose(-1, -2) @ use.right).flatten(1)
@@ -74,17 +74,17 @@ def gradient(use: Factors) -> torch.Tensor:
     return written.index_add_(0, places.flatten(), use.right.reshape(-1, cols)).view(m, -1)
 
 
-def ghost(factors: Sequence[Factors]) -> torch.Tensor:
+def compute_ghost_norms(factors: Sequence[Factors]) -> torch.Tensor:
     """Add up inner products over all pairs of positions, of one use or of two."""
-    kinds = [_joined([use for use in factors if use.ids is ids]) for ids in (False, True)]
+    kinds = [_join_uses([use for use in factors if use.ids is ids]) for ids in (False, True)]
     dense, rows = kinds
-    total = sum(_products(kind, kind) for kind in kinds if kind is not None)
+    total = sum(_sum_products(kind, kind) for kind in kinds if kind is not None)
     if dense is not None and rows is not None:
-        total = total + 2 * _products(dense, rows)
+        total = total + 2 * _sum_products(dense, rows)
     return torch.as_tensor(total).clamp_min(0.0)  # rounding can leave a little less than nothing
 
 
-def _joined(uses: Sequence[Factors]) -> Factors | None:
+def _join_uses(uses: Sequence[Factors]) -> Factors | None:
     """Give uses of one kind as a single one, with the positions of all."""
     if len(uses) < 2:
         return uses[0] if uses else None
@@ -92,11 +92,11 @@ def _joined(uses: Sequence[Factors]) -> Factors | None:
     return Factors(left, torch.cat([use.right for use in uses], 2), uses[0].rows)
 
 
-def _products(a: Factors, b: Factors) -> torch.Tensor:
-    return (_lefts(a, b) * (a.right @ b.right.transpose(-1, -2))).sum((1, 2, 3))
+def _sum_products(a: Factors, b: Factors) -> torch.Tensor:
+    return (_multiply_lefts(a, b) * (a.right @ b.right.transpose(-1, -2))).sum((1, 2, 3))
 
 
-def _lefts(a: Factors, b: Factors) -> torch.Tensor:
+def _multiply_lefts(a: Factors, b: Factors) -> torch.Tensor:
     """Give the inner products of left vectors: equality of rows, a look-up, or a product of matrices."""
     if a.ids:
         return a.left[:, None, :, None] == b.left[:, None, None, :]
@@ -108,13 +108,13 @@ def _lefts(a: Factors, b: Factors) -> torch.Tensor:
 Rule: TypeAlias = Callable[[Any, torch.Tensor, torch.Tensor], Part]
 
 
-def linear(module: Any, x: torch.Tensor, grad: torch.Tensor) -> Factors:  # noqa: ANN401
+def factor_linear(module: Any, x: torch.Tensor, grad: torch.Tensor) -> Factors:  # noqa: ANN401
     """Every position of a sequence is an outer product of gradient and input."""
     left, right = (values.reshape(len(x), 1, -1, values.shape[-1]) for values in (grad, x))
     return Factors(left, right, module.out_features)
 
 
-def embedding(module: Any, ids: torch.Tensor, grad: torch.Tensor) -> Factors:  # noqa: ANN401
+def factor_embedding(module: Any, ids: torch.Tensor, grad: torch.Tensor) -> Factors:  # noqa: ANN401
     """The rows that were looked up get the gradient; padding gets none."""
     rows, right = ids.reshape(len(ids), -1).long(), grad.reshape(len(ids), 1, -1, grad.shape[-1])
     if module.padding_idx is not None:
@@ -122,13 +122,13 @@ def embedding(module: Any, ids: torch.Tensor, grad: torch.Tensor) -> Factors:  #
     return Factors(rows, right, module.num_embeddings)
 
 
-def convolution(module: Any, x: torch.Tensor, grad: torch.Tensor) -> Factors:  # noqa: ANN401
+def factor_convolution(module: Any, x: torch.Tensor, grad: torch.Tensor) -> Factors:  # noqa: ANN401
     """At every position of the output a linear layer, of a patch of the input, in each group of channels."""
     left = grad.reshape(len(x), module.groups, module.out_channels // module.groups, -1)
-    return Factors(left.transpose(2, 3), patches(module, x), module.out_channels // module.groups)
+    return Factors(left.transpose(2, 3), extract_patches(module, x), module.out_channels // module.groups)
 
 
-def patches(module: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+def extract_patches(module: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
     """Give (m, groups, positions, entries of a patch) of the input (m, channels, ...) of a convolution."""
     mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
     x = functional.pad(x, module._reversed_padding_repeated_twice, mode=mode)  # what the module itself pads by
@@ -140,60 +140,62 @@ def patches(module: Any, x: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
     return x.reshape(len(x), module.groups, -1, x.shape[-1]).transpose(2, 3)
 
 
-def channels(module: Any, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+def sum_channels(module: Any, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
     """A bias for each channel."""
     return grad.flatten(2).sum(2) if grad.dim() > 2 else grad
 
 
-def trailing(module: Any, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
+def sum_trailing(module: Any, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
     """A bias for each entry of the last dimensions."""
-    return _summed(grad, getattr(module, "normalized_shape", grad.shape[-1:]))
+    return _sum_middle(grad, getattr(module, "normalized_shape", grad.shape[-1:]))
 
 
 def layer_norm(module: Any, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
     """The weights multiply what was normalised."""
-    return _summed(grad * functional.layer_norm(x, module.normalized_shape, eps=module.eps), module.normalized_shape)
+    return _sum_middle(
+        grad * functional.layer_norm(x, module.normalized_shape, eps=module.eps), module.normalized_shape
+    )
 
 
 def rms_norm(module: Any, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
     """The weights multiply what was normalised."""
-    return _summed(grad * functional.rms_norm(x, module.normalized_shape, eps=module.eps), module.normalized_shape)
+    return _sum_middle(grad * functional.rms_norm(x, module.normalized_shape, eps=module.eps), module.normalized_shape)
 
 
 def group_norm(module: Any, x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:  # noqa: ANN401
     """The weights, one for each channel, multiply what was normalised."""
-    return channels(module, x, grad * functional.group_norm(x, module.num_groups, eps=module.eps))
+    return sum_channels(module, x, grad * functional.group_norm(x, module.num_groups, eps=module.eps))
 
 
-def _summed(values: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+def _sum_middle(values: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     """Sum over the dimensions between the first, which is the example, and the last ones."""
     return values.reshape(len(values), -1, *shape).sum(1)
 
 
-_CONVOLUTION: Mapping[str, Rule] = {"weight": convolution, "bias": channels}
+_CONVOLUTION_RULES: Mapping[str, Rule] = {"weight": factor_convolution, "bias": sum_channels}
 
-RULES: Mapping[type[Any], Mapping[str, Rule]] = {
-    nn.Linear: {"weight": linear, "bias": trailing},
-    nn.Embedding: {"weight": embedding},
-    nn.Conv1d: _CONVOLUTION,
-    nn.Conv2d: _CONVOLUTION,
-    nn.Conv3d: _CONVOLUTION,
-    nn.LayerNorm: {"weight": layer_norm, "bias": trailing},
+LAYER_RULES: Mapping[type[Any], Mapping[str, Rule]] = {
+    nn.Linear: {"weight": factor_linear, "bias": sum_trailing},
+    nn.Embedding: {"weight": factor_embedding},
+    nn.Conv1d: _CONVOLUTION_RULES,
+    nn.Conv2d: _CONVOLUTION_RULES,
+    nn.Conv3d: _CONVOLUTION_RULES,
+    nn.LayerNorm: {"weight": layer_norm, "bias": sum_trailing},
     nn.RMSNorm: {"weight": rms_norm},
-    nn.GroupNorm: {"weight": group_norm, "bias": channels},
+    nn.GroupNorm: {"weight": group_norm, "bias": sum_channels},
 }
 
 
-def rules(module: nn.Module) -> Mapping[str, Rule]:
+def find_rules(module: nn.Module) -> Mapping[str, Rule]:
     """Give the rules of a module, none if it is of another kind or computes something else than its kind."""
     forward: object = getattr(type(module), "forward", None)
-    found = (known for kind, known in RULES.items() if isinstance(module, kind) and forward is kind.forward)
+    found = (known for kind, known in LAYER_RULES.items() if isinstance(module, kind) and forward is kind.forward)
     return next(found, {})
 
 
 def needs_input(rule: Rule) -> bool:
     """Whether a rule looks at the input: those of biases need the gradient of the output only."""
-    return rule not in (channels, trailing)
+    return rule not in (sum_channels, sum_trailing)
 
 
 def least_dimensions(module: nn.Module) -> int:
@@ -210,12 +212,14 @@ def check_apart(model: nn.Module) -> None:
     for name, module in model.named_modules():
         if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None):
             raise ValueError(
-                f"{_title(name, module)} mixes the examples of a batch, so that none has a gradient of its own. Use "
+                f"{_format_title(name, module)} mixes the examples of a batch, so that none has a gradient of its "
+                f"own. Use "
                 f"GroupNorm instead, or set it to eval(), or use norms.last_layer, which needs outputs only."
             )
         if isinstance(module, _InstanceNorm) and module.training and module.running_mean is not None:
             raise ValueError(
-                f"{_title(name, module)} keeps running statistics of whole batches, which the norms of single examples "
+                f"{_format_title(name, module)} keeps running statistics of whole batches, which the norms of "
+                f"single examples "
                 f"leave out. Build it with track_running_stats=False, or set it to eval(), or use norms.last_layer."
             )
 
@@ -226,19 +230,21 @@ def check_supported(model: nn.Module) -> None:
     for name, module in model.named_modules():
         if any(isinstance(each, UninitializedParameter) for each in module.parameters(recurse=False)):
             raise ValueError(
-                f"{_title(name, module)} does not know its shape yet: run the model once on a batch before ghost."
+                f"{_format_title(name, module)} does not know its shape yet: run the model once on a batch before "
+                f"ghost."
             )
-        known = {} if _by_frequency(module) else rules(module)
-        unknown = sorted(set(trainable(module)) - set(known))
+        known = {} if _by_frequency(module) else find_rules(module)
+        unknown = sorted(set(list_trainable(module)) - set(known))
         if unknown:
             raise ValueError(
-                f"ghost cannot tell the gradients of {', '.join(unknown)} of {_title(name, module)}: it knows Linear, "
+                f"ghost cannot tell the gradients of {', '.join(unknown)} of {_format_title(name, module)}: it "
+                f"knows Linear, "
                 f"Conv, Embedding (without scale_grad_by_freq), LayerNorm, RMSNorm and GroupNorm. Build it of these, "
                 f"freeze it with requires_grad_(False), or use norms.exact or norms.last_layer."
             )
 
 
-def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
+def list_trainable(module: nn.Module) -> dict[str, nn.Parameter]:
     """Give the parameters of a module itself, not those of its parts, which learn."""
     return {name: each for name, each in module.named_parameters(recurse=False) if each.requires_grad}
 
@@ -248,5 +254,5 @@ def _by_frequency(module: nn.Module) -> bool:
     return isinstance(module, nn.Embedding) and bool(module.scale_grad_by_freq)
 
 
-def _title(name: str, module: nn.Module) -> str:
+def _format_title(name: str, module: nn.Module) -> str:
     return f"{name or 'the model'!r} ({type(module).__name__})"

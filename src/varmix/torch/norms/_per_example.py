@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from varmix.torch._tensors import single
+from varmix.torch._tensors import as_singles
 from varmix.torch.norms._layer_rules import check_apart
 
 Args: TypeAlias = tuple[torch.Tensor, ...]
@@ -44,7 +44,7 @@ def exact(
     >>> exact(model, lambda outputs, targets: (outputs[:, 0] - targets).sum(), x, torch.zeros(2))
     tensor([5., 1.])
     """
-    args, kwargs = _inputs(x)
+    args, kwargs = _split_inputs(x)
     _check_rows([*args, *kwargs.values()], y)
     check_apart(model)
     parameters = {name: each.detach() for name, each in model.named_parameters() if each.requires_grad}
@@ -53,17 +53,17 @@ def exact(
 
     def value(parameters: dict[str, torch.Tensor], args: Args, kwargs: Kwargs, y: torch.Tensor) -> torch.Tensor:
         ones, named = tuple(each[None] for each in args), {name: each[None] for name, each in kwargs.items()}
-        return _scalar(loss(functional_call(model, parameters, ones, named), y[None]))
+        return _require_scalar(loss(functional_call(model, parameters, ones, named), y[None]))
 
     def norm(args: Args, kwargs: Kwargs, y: torch.Tensor) -> torch.Tensor:
         gradients = grad(value)(parameters, args, kwargs, y).values()
-        squares = [single(each).square().sum() for each in gradients]
+        squares = [as_singles(each).square().sum() for each in gradients]
         return torch.stack(squares).sum().sqrt()
 
     return vmap(norm, randomness="different", chunk_size=chunk_size)(args, kwargs, y).detach()
 
 
-def _inputs(x: object) -> tuple[Args, Kwargs]:
+def _split_inputs(x: object) -> tuple[Args, Kwargs]:
     if isinstance(x, Mapping):
         return (), dict(x)
     return (tuple(x) if isinstance(x, (tuple, list)) else (x,)), {}
@@ -79,7 +79,7 @@ def _check_rows(inputs: Sequence[object], y: object) -> None:
         )
 
 
-def _scalar(value: torch.Tensor) -> torch.Tensor:
+def _require_scalar(value: torch.Tensor) -> torch.Tensor:
     if value.dim():
         raise ValueError(f"loss must give a scalar for a batch of one, got {tuple(value.shape)}. Take its mean or sum.")
     return value
