@@ -26,7 +26,6 @@ from varmix import Draw, Sampler, importance, uniform
 from varmix.components import Groups
 from varmix.estimators import auto_labels
 from varmix.learners import BarrierNewton
-from varmix.torch._source import sampler_of_points
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def _build_cross(data: Split, task: str, seed: int, *, always: bool = False) -> 
 def _build_mixture(groups: Groups, seed: int, always: bool) -> Arm:
     """Give what a loader makes of groups: a mixture that stands aside until it pays, or one that never does."""
     learner = BarrierNewton() if always else None
-    return Arm(sampler_of_points(groups, learner=learner, rng=seed), lambda draw: draw.weights, adapts=True)
+    return Arm(Sampler(groups, learner=learner, rng=seed), lambda draw: draw.weights, adapts=True)
 
 
 @lru_cache(maxsize=2)
