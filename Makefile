@@ -2,6 +2,7 @@
 #   make run     the experiments of the paper in small, with a report, in about three minutes
 #   make test    the whole test suite
 # Each sets up .venv on its first call and reuses it afterwards.
+#   make test-integrations           Lightning, transformers, accelerate, TensorBoard and TorchRL, in .venv-integrations
 #   make test-torch VERSION=2.7.0    the tests that import torch on that version, in .venv-torch-2.7.0
 
 PYTHON ?= python3
@@ -23,8 +24,9 @@ TORCH_TESTS := tests/pytorch tests/rl tests/fuzz tests/benchmarks tests/experime
   tests/experiments/test_networks.py src/varmix/torch src/varmix/rl lab/benchmarks lab/experiments/cartpole \
   lab/experiments/networks docs/torch.md docs/torchrl.md docs/replay_agent.md docs/howto README.md
 TORCH_VENV := .venv-torch-$(VERSION)
+INTEGRATIONS_VENV := .venv-integrations
 
-.PHONY: run test test-torch fuzz check bench docs format clean
+.PHONY: run test test-integrations test-torch fuzz check bench docs format clean
 
 run: $(VENV)/.ready-run
 	$(BIN)/python -m lab reproduce --quick
@@ -37,6 +39,11 @@ N ?= 20000
 SEED ?= 0
 fuzz: $(VENV)/.ready-test
 	PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(N) --seed $(SEED) $(if $(CASE),--case '$(CASE)')
+
+# Frameworks that only one integration each needs, in an environment of their own: whatever is in tests/integrations, the
+# states of their samplers, and the pages that import them.
+test-integrations: $(INTEGRATIONS_VENV)/.ready
+	$(INTEGRATIONS_VENV)/bin/python -m pytest -n auto tests/integrations tests/fuzz docs src/varmix/rl
 
 # The same tests on another version of PyTorch, in an environment of its own.
 test-torch: $(if $(VERSION),$(TORCH_VENV)/.ready)
@@ -64,7 +71,7 @@ format: $(VENV)/.ready-check
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .venv-torch-* .cache docs/_build docs/api/generated results .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-torch-* $(INTEGRATIONS_VENV) .cache docs/_build docs/api/generated results .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(VENV)/.ready:
 	$(call MAKE_VENV,$(VENV))
@@ -82,6 +89,11 @@ $(VENV)/.ready-test: EXTRAS := test
 $(VENV)/.ready-check: EXTRAS := check,test
 $(VENV)/.ready-bench: EXTRAS := lab,torch,bench
 $(VENV)/.ready-docs: EXTRAS := docs,sklearn
+
+$(INTEGRATIONS_VENV)/.ready: pyproject.toml constraints.txt
+	test -x $(@D)/bin/python || $(call MAKE_VENV,$(@D))
+	$(@D)/bin/python -m pip --disable-pip-version-check --quiet install --no-compile --constraint constraints.txt --editable '.[integrations]'
+	@touch $@
 
 $(TORCH_VENV)/.ready: pyproject.toml
 	test -x $(@D)/bin/python || $(call MAKE_VENV,$(@D))

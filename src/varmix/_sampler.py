@@ -4,7 +4,7 @@
 parts of a sampler.  Loaders, solvers, estimators and presets all build their samplers through it.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
@@ -111,7 +111,7 @@ def _check_labels(source: Any) -> None:  # noqa: ANN401
         raise TypeError("This is a Sampler already: use it as it is, or pass its components.")
     if hasattr(type(source), "step"):
         raise TypeError(f"Pass a learner by name: Sampler(labels, learner={type(source).__name__}(...)).")
-    if source is None or isinstance(source, (type, str, bytes, dict)) or callable(source):
+    if isinstance(source, (type, str, bytes)) or not (isinstance(source, Sequence) or hasattr(source, "__array__")):
         raise TypeError(f"Pass {SOURCES}; got {_shown(source)}.")
     if hasattr(source, "columns") and hasattr(source, "iloc"):
         raise TypeError(
@@ -127,9 +127,8 @@ def _groups(labels: Any) -> Groups:  # noqa: ANN401
     """Return groups without replacement, from arrays, lists, columns of tables or tensors of any device."""
     if hasattr(labels, "detach") and hasattr(labels, "cpu"):
         labels = labels.detach().cpu()
-        if "bfloat16" in str(labels.dtype):
-            labels = labels.float()  # NumPy has no such type; floats are refused in words
-    return Groups(np.asarray(labels), replacement=False)
+        labels = np.asarray(labels.float() if "bfloat16" in str(labels.dtype) else labels)  # NumPy has no bfloat16
+    return Groups(labels, replacement=False)
 
 
 def _default_allocation(components: Components, learner: Learner[Any]) -> Allocation:

@@ -280,7 +280,7 @@ class GainMeter:
         """Say what was measured, over how much and against what, and whether to keep adaptive sampling on."""
         gain = self.gain
         if gain.low == 0.0:
-            return "Nothing to say yet: give the meter at least two receipts with a loss in them."
+            return "No verdict yet: it takes at least two batches with a loss in them."
         return (
             f"Over {self._span()} the second moment per draw was {1 / gain.value:.3g} (95 % interval "
             f"{1 / gain.high:.3g} to {1 / gain.low:.3g}) of what uniform sampling with replacement would have had. "

@@ -258,23 +258,6 @@ def test_what_was_added_to_a_batch_on_its_way_is_noticed():
         next(iter(loader))
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_accelerate_takes_the_loader_of_one_process_and_is_refused_with_several():
-    data_loader = pytest.importorskip("accelerate.data_loader")
-    batches, plain = make(), make()
-    prepared = data_loader.prepare_data_loader(loader_of(batches), num_processes=1, process_index=0)
-    assert [numbers.tolist() for numbers, *_ in prepared] == [numbers.tolist() for numbers, *_ in loader_of(plain)]
-    for rank in range(2):
-        for split in (False, True):
-            batches = make()
-            several = data_loader.prepare_data_loader(
-                loader_of(batches), num_processes=2, process_index=rank, split_batches=split
-            )
-            with pytest.raises(RuntimeError, match=r"BatchSamplerShard would share out .* out of accelerator\.prepare"):
-                next(iter(several))
-            assert batches.sampler.draw(1).serial == 0  # nothing was drawn
-
-
 def test_untagged_data_are_refused():
     batches = make()
     with pytest.raises(TypeError, match="tagged"):

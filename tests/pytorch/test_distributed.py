@@ -21,13 +21,13 @@ WORLDS = [2, 4]
 def two(tmp_path_factory):
     """What two processes have to say: starting them takes most of the time, so they play everything."""
     return process_group.start_once(
-        "replicated,sharded,ddp,refusals,resumed,taken_up,seeds,lonely,accelerated", 2, tmp_path_factory.getbasetemp()
+        "replicated,sharded,ddp,refusals,resumed,taken_up,seeds,lonely", 2, tmp_path_factory.getbasetemp()
     )
 
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
-    return process_group.start_once("replicated,sharded,ddp", 4, tmp_path_factory.getbasetemp())
+    return process_group.start_once("replicated,sharded", 4, tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(params=WORLDS)
@@ -57,13 +57,13 @@ def test_mixtures_are_the_same_bits_on_all_processes(replicated, name):
 
 @pytest.mark.parametrize("name", list(process_group.FAMILIES))
 def test_processes_agree_with_one_that_has_the_whole_batch(replicated, name):
-    alone = process_group.build(name, layout="alone")
-    whole = follow(alone, 200, 100)
     world = len(replicated)
+    alone, steps = process_group.build(name, layout="alone"), process_group.STEPS[world]
+    whole = follow(alone, steps, 100)
     for rank, found in enumerate(replicated):
         assert found[name]["batches"] == [batch[rank::world] for batch, _, _ in whole]
         np.testing.assert_allclose(found[name]["mixture"], alone.mixture, rtol=0, atol=1e-10)
-    assert len({str(mixture) for *_, mixture in whole}) > 100  # which moves
+    assert len({str(mixture) for *_, mixture in whole}) > steps // 2  # which moves
 
 
 @pytest.mark.parametrize("name", list(process_group.SEEDS))
@@ -107,14 +107,6 @@ def test_what_one_process_refuses_to_build_none_has(two, name, words):
     assert second.startswith(words)
 
 
-def test_a_loader_that_went_through_accelerate_is_refused_on_all_processes(two):
-    pytest.importorskip("accelerate")
-    for found in two:
-        error, batches = found["accelerated"]
-        assert error.startswith("RuntimeError: BatchSamplerShard would share out batches among 2 processes")
-        assert batches == 5  # of the loader that it was made of
-
-
 def test_processes_are_still_in_step_after_one_of_them_has_refused(two):
     assert two[0]["lonely"]["none"] == two[1]["lonely"]["none"]
 
@@ -122,17 +114,19 @@ def test_processes_are_still_in_step_after_one_of_them_has_refused(two):
 @pytest.mark.parametrize(
     ("name", "sent"),
     [
-        ("groups", {"all_reduce": 200}),
-        ("cautious", {"all_reduce": 200}),
-        ("dense", {"all_reduce": 200}),
-        ("ons", {"all_reduce": 200}),
-        ("leader", {"all_gather": 200}),
-        ("resplit", {"all_gather": 200}),
-        ("sync_every", {"all_reduce": 40}),
+        ("groups", {"all_reduce": 1.0}),
+        ("cautious", {"all_reduce": 1.0}),
+        ("dense", {"all_reduce": 1.0}),
+        ("ons", {"all_reduce": 1.0}),
+        ("leader", {"all_gather": 1.0}),
+        ("resplit", {"all_gather": 1.0}),
+        ("sync_every", {"all_reduce": 0.2}),
     ],
 )
 def test_a_step_is_one_collective_or_less(replicated, name, sent):
-    assert {str(found[name]["calls"]) for found in replicated} == {str(sent)}
+    steps = process_group.STEPS[len(replicated)]
+    for found in replicated:
+        assert found[name]["calls"] == {call: steps * often for call, often in sent.items()}
 
 
 @pytest.mark.parametrize("name", list(process_group.FAMILIES))
@@ -144,17 +138,17 @@ def test_a_loader_says_what_it_exchanges(replicated, name):
 def test_rows_give_the_bits_of_one_process(replicated):
     for name in ("leader", "resplit"):
         alone = process_group.build(name, layout="alone")
-        follow(alone, 200, 100)
+        follow(alone, process_group.STEPS[len(replicated)], 100)
         assert replicated[0][name]["bits"] == process_group.bits(alone.mixture)
 
 
 def test_the_meter_is_of_all_processes(replicated):
     alone = process_group.build("groups", layout="alone")
-    follow(alone, 200, 100)
+    follow(alone, process_group.STEPS[len(replicated)], 100)
     for found in replicated:
         assert found["draws"] == alone.meter.draws
         # Fewer exchanges, another course of the mixture: about the same gain.
-        np.testing.assert_allclose(found["gain"][0], alone.meter.gain.value, rtol=0.05)
+        np.testing.assert_allclose(found["gain"][0], alone.meter.gain.value, rtol=0.05 if len(replicated) == 2 else 0.2)
         assert found["gain"] == replicated[0]["gain"]
 
 
@@ -167,14 +161,14 @@ def test_shards_are_cautious_together(sharded):
 
 @pytest.mark.parametrize("name", ["sums", "rows", "cautious"])
 def test_shards_share_a_mixture_and_a_global_objective(sharded, name):
-    world = len(sharded)
+    world, steps = len(sharded), process_group.SHARD_STEPS[len(sharded)]
     points = np.arange(sum(process_group.SIZES[:world]))
     assert len({found[name]["bits"] for found in sharded}) == 1
     assert {found[name]["exchanged"] for found in sharded} == {"rows" if name == "rows" else "sums"}
-    assert {sum(found[name]["calls"].values()) for found in sharded} == {500}
+    assert {sum(found[name]["calls"].values()) for found in sharded} == {steps}
     for rank, found in enumerate(sharded):
         assert found[name]["scale"] == world * process_group.SIZES[rank] / len(points)
-        assert found[name]["draws"] == 500 * 24
+        assert found[name]["draws"] == steps * 24
     estimate = np.mean([found[name]["mean"] for found in sharded])
     unscaled = np.mean([found[name]["mean"] / found[name]["scale"] for found in sharded])
     truth = (points**1.5).mean()
@@ -203,14 +197,14 @@ def test_shards_make_as_many_steps_as_all_points_ask_for(sharded):
     assert {found["steps"] for found in sharded} == {sum(process_group.SIZES[:world]) // 24}
 
 
-def test_gradients_that_are_averaged_train_as_one_process(all_of_them):
+def test_gradients_that_are_averaged_train_as_one_process(two):
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
         alone = process_group.descend(process_group.model(), process_group.build("groups", layout="alone"))
     finally:
         torch.set_default_dtype(before)
-    for found in all_of_them:
+    for found in two:
         np.testing.assert_allclose(found["ddp"], alone, rtol=0, atol=1e-10)
 
 

@@ -6,7 +6,6 @@ Each gives plain values, which the script writes into FOLDER/RANK.json by the sc
 """
 
 import gc
-import importlib.util
 import json
 import os
 import subprocess
@@ -28,6 +27,8 @@ from varmix.allocate import Shuffled
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler
 
 SIZES = (40, 60, 100, 140)  # of shards
+STEPS = {2: 200, 4: 50}  # of every family, by the number of processes: four share two cores
+SHARD_STEPS = {2: 500, 4: 250}
 
 
 def start(scenarios, world, folder, check=True):
@@ -110,16 +111,16 @@ def build(name, **options):
 
 
 def replicated(rank, world):
-    """All families for 200 steps, with what was sent; and less often, and with workers."""
-    found = {}
+    """All families for some steps, with what was sent; and less often, and with workers."""
+    found, steps = {}, STEPS[world]
     for name in FAMILIES:
         loader = build(name, rng=rank)  # the seed of the first process counts
         calls = count_collectives()
-        found[name] = {**seen_by(loader, 200), "exchanged": loader.batches.exchanged, "calls": dict(calls)}
+        found[name] = {**seen_by(loader, steps), "exchanged": loader.batches.exchanged, "calls": dict(calls)}
     loader = build("groups", sync_every=5)
     calls = count_collectives()
-    found["sync_every"] = {**seen_by(loader, 200), "calls": dict(calls)}
-    found["cautious, sync_every"] = seen_by(build("cautious", sync_every=5), 200)
+    found["sync_every"] = {**seen_by(loader, steps), "calls": dict(calls)}
+    found["cautious, sync_every"] = seen_by(build("cautious", sync_every=5), steps)
     found["workers"] = seen_by(build("groups", num_workers=1), 30)
     found["draws"] = loader.meter.draws
     found["gain"] = loader.meter.gain
@@ -144,7 +145,9 @@ def sharded(rank, world):
     n, offset = SIZES[rank], sum(SIZES[:rank])
     labels = np.arange(n) % 3
     for name, learner in (("sums", EAGER), ("rows", varmix.learners.Leader()), ("cautious", None)):
-        loader = AdaptiveLoader(Numbers(n), labels, 24, layout="sharded", rng=0, learner=learner, steps=500)
+        loader = AdaptiveLoader(
+            Numbers(n), labels, 24, layout="sharded", rng=0, learner=learner, steps=SHARD_STEPS[world]
+        )
         calls, total, largest = count_collectives(), 0.0, 0.0
         for batch, draw in loader:
             largest = max(largest, draw.weights.max().item())
@@ -324,9 +327,7 @@ def lonely(rank, world):
 
 
 def accelerated(rank, world):
-    """A loader that went through accelerate; None where that is not installed."""
-    if importlib.util.find_spec("accelerate") is None:
-        return None
+    """A loader that went through accelerate."""
     from accelerate import Accelerator
 
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": "localhost", "MASTER_PORT": 29500}

@@ -178,7 +178,7 @@ def test_a_window_without_any_loss_knows_nothing_in_the_end():
         if meter.gain.low == 0.0:
             break
     assert meter.gain == (1.0, 0.0, math.inf)
-    assert "Nothing to say" in meter.verdict()
+    assert "No verdict yet" in meter.verdict()
 
 
 def test_the_verdict_doubts_gains_where_noise_does_not_matter():
@@ -190,10 +190,10 @@ def test_the_verdict_doubts_gains_where_noise_does_not_matter():
 def test_nothing_measured_is_said_to_be_nothing():
     meter = GainMeter()
     assert meter.gain == (1.0, 0.0, math.inf)
-    assert "at least two receipts" in meter.verdict()
+    assert "at least two batches" in meter.verdict()
     for _ in range(3):
         meter.update(_sampler([0.0, 0.0, 1.0]).draw(4), np.zeros(4))
-    assert "at least two receipts" in meter.verdict()
+    assert "at least two batches" in meter.verdict()
     assert meter.gain.value == 1.0
     assert meter.noise is None
     assert meter.summary()["gain"] == 1.0

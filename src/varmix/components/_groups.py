@@ -1,5 +1,6 @@
 """Groups: one component per class, cluster or data source."""
 
+from collections import Counter
 from collections.abc import Hashable
 from copy import copy
 from functools import partial
@@ -148,14 +149,11 @@ class Groups(Family):
         labels: list[Hashable] = self.labels.tolist()
         if self._cross is None:
             return labels
-        counts: dict[Hashable, int] = {}
-        for label in labels:
-            counts[label] = counts.get(label, 0) + 1
-        seen: dict[Hashable, int] = {}
+        counts, seen = Counter(labels), Counter[Hashable]()
         names: list[Hashable] = []
         for label in labels:
-            seen[label] = seen.get(label, 0) + 1
-            names.append(f"{label}, norms {seen[label]}/{counts[label]}")
+            seen[label] += 1
+            names.append(label if counts[label] == 1 else f"{label}, norms {seen[label]}/{counts[label]}")
         return names
 
     @property

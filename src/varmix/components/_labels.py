@@ -1,5 +1,8 @@
 """Labels of any kind as small numbers."""
 
+from collections.abc import Sequence
+from typing import NoReturn, cast
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -19,20 +22,47 @@ def encode_labels(labels: ArrayLike) -> tuple[AnyArray, AnyArray]:
     """
     values = as_array(labels, "labels")
     if values.ndim != 1 or len(values) == 0:
-        raise ValueError(f"labels must be one per point, shape (n,) with n >= 1, got shape {values.shape}.")
-    if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
-        values = values.astype(str)
-    if values.dtype.kind not in "iubUS":
-        raise TypeError(
-            f"labels must be integers, booleans or strings, got dtype {values.dtype}. "
-            f"Bin numbers first, for example with numpy.digitize."
+        column = values.ndim == 2 and values.shape[1] == 1 and len(values) > 0
+        raise ValueError(
+            f"labels must be one per point, shape (n,) with n >= 1, got shape {values.shape}."
+            f"{' Flatten the column: numpy.ravel(labels).' if column else ''}"
         )
+    if values.dtype.kind == "O" or (values.dtype.kind == "U" and isinstance(labels, (list, tuple))):
+        values = _as_strings(cast(Sequence[object], values if values.dtype.kind == "O" else labels))
+    if values.dtype.kind == "f":
+        _refuse_floats(values)
+    if values.dtype.kind not in "iubUS":
+        raise TypeError(f"labels must be integers, booleans or strings, got dtype {values.dtype}.")
     if values.dtype.kind in "iu":
         low, high = int(values.min()), int(values.max())
         if high - low < max(1024, len(values)):  # a table of what occurs is smaller than a sort
             return _encode_range(values, low, high)
     distinct, inverse = np.unique(values, return_inverse=True)
     return distinct, inverse.astype(choose_dtype(len(distinct)))
+
+
+def _as_strings(labels: Sequence[object]) -> AnyArray:
+    """Return strings as an array, or raise `TypeError` for the first label that is none."""
+    for i, label in enumerate(labels):
+        if not isinstance(label, str):
+            missing = label is None or label != label
+            raise TypeError(
+                f"labels must be integers, booleans or strings, all of one kind, but labels[{i}] is {label!r}. "
+                f"{'Drop points without a label, or give them one of their own.' if missing else 'Convert them all.'}"
+            )
+    return np.asarray(labels, dtype=str)
+
+
+def _refuse_floats(values: AnyArray) -> NoReturn:
+    """Raise `TypeError` that says what to do with labels that are floats."""
+    missing = np.flatnonzero(np.isnan(values))
+    if len(missing):
+        hint = f"labels[{missing[0]}] is missing: drop points without a label, or give them one of their own."
+    elif (values == np.floor(values)).all():
+        hint = "These are whole numbers: convert them first, for example with numpy.asarray(labels, dtype=int)."
+    else:
+        hint = "Bin numbers first, for example with numpy.digitize."
+    raise TypeError(f"labels must be integers, booleans or strings, got dtype {values.dtype}. {hint}")
 
 
 def _encode_range(values: AnyArray, low: int, high: int) -> tuple[AnyArray, AnyArray]:

@@ -150,7 +150,10 @@ class Stack(Family):
 def check_family(family: object) -> None:
     """Refuse what is no family at all, such as labels that were meant to go into one."""
     if not is_family(family):
-        raise TypeError(f"Components must be a family such as varmix.Groups(labels), got {type(family).__name__}.")
+        raise TypeError(
+            f"Components must be a family such as varmix.Groups(labels), got {type(family).__name__}; "
+            f"varmix.Sampler takes labels as they are."
+        )
 
 
 def _refuse_sources(families: Sequence[Components]) -> None:
