@@ -1,15 +1,19 @@
 """Print the instruments of the architecture page: how the tree reads, in numbers.
 
-    python scripts/instruments.py [--json] [ROOT]
+    python scripts/instruments.py [--json] [--crossed] [ROOT]
 
-Reads the source as text and syntax trees and imports nothing, so that it measures any checkout.
+Reads the source as text and syntax trees and imports nothing, so that it measures any checkout.  With `--crossed` it
+also runs the installed varmix (with PyTorch and scikit-learn), and counts the files that one use of it passes through.
 """
 
 import argparse
 import ast
 import json
 import statistics
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType, SimpleNamespace
 
 SMALL = 100  # lines below which a module with a single importer belongs in its importer
 
@@ -98,8 +102,59 @@ def measure(root: Path) -> dict[str, float]:
         "median file, lines": statistics.median(files),
         "modules under 100 lines with one importer": len(find_fragments(modules)),
         "import depth": measure_depth(graph),
+        "import depth of the library": measure_depth({name: graph[name] for name in library}),
         "public modules of the library": sum(map(is_public, library)),
         "functions named by one word, %": round(100 * len(one_word) / len(functions)),
+    }
+
+
+def count_files(use: Callable[[], object]) -> int:
+    """Return the number of files of varmix whose functions run during a call; compiled loops count by their wrapper."""
+    import varmix
+
+    home, seen = str(Path(varmix.__file__).parent), set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(home):
+            seen.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        use()
+    finally:
+        sys.setprofile(None)
+    return len(seen)
+
+
+def measure_crossed() -> dict[str, float]:
+    """Return how many files a k-means fit, a batch of a loader, and a sample and an update of a buffer cross."""
+    import numpy as np
+    import torch
+
+    from varmix.estimators import MixtureKMeans
+    from varmix.rl import ReplayBuffer
+    from varmix.torch import AdaptiveLoader
+
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    model = MixtureKMeans(3, random_state=0, max_iter=2, batch_size=30)
+    batches = iter(loader := AdaptiveLoader(torch.utils.data.TensorDataset(torch.tensor(X)), np.arange(300) % 3, 10))
+
+    def train() -> None:
+        _, draw = next(batches)
+        loader.update(draw, np.ones(len(draw)))
+
+    spaces = SimpleNamespace(shape=(4,), dtype=np.float32), SimpleNamespace(shape=(), dtype=np.int64)
+    buffer = ReplayBuffer(100, *spaces, rng=0)
+    for step in range(50):
+        buffer.add(np.full(4, step, np.float32), 1, 0.5, np.full(4, step + 1, np.float32), terminated=False)
+    for use in (lambda: model.fit(X), train, lambda: buffer.update(buffer.sample(8)[1], np.ones(8))):
+        use()  # compiles
+    draws = []
+    return {
+        "files crossed by a k-means fit": count_files(lambda: model.fit(X)),
+        "files crossed by a loader's batch": count_files(train),
+        "files crossed by a replay sample": count_files(lambda: draws.append(buffer.sample(8)[1])),
+        "files crossed by a replay update": count_files(lambda: buffer.update(draws[0], np.ones(8))),
     }
 
 
@@ -108,8 +163,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[1])
     parser.add_argument("--json", action="store_true", help="print numbers only, as JSON")
+    parser.add_argument("--crossed", action="store_true", help="also run varmix and count the files that uses cross")
     arguments = parser.parse_args()
-    numbers = measure(arguments.root)
+    numbers = measure(arguments.root) | (measure_crossed() if arguments.crossed else {})
     if arguments.json:
         print(json.dumps(numbers, indent=2))
         return

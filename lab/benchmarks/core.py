@@ -17,6 +17,7 @@ from lab.arrays import FloatArray
 from lab.benchmarks.peers import TORCH
 from lab.benchmarks.timing import Action, best_of
 from varmix.components import Components
+from varmix.learners import Evidence
 from varmix.simplex import RestrictedSimplex
 
 START_CODE = """
@@ -119,6 +120,7 @@ def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
     """Measure draws and updates, building, metric steps, a million rounds, the start, and memory."""
     return {
         "speed": measure_speed(console, scale),
+        "meter us": measure_meter(console, scale),
         "building": measure_building(console, scale),
         "metric step us": metric_steps(console, scale),
         "million rounds": long_run(console, scale.rounds),
@@ -190,6 +192,19 @@ def draw_and_update(family: Components, m: int) -> Action:
     """Give one round of a sampler over the family."""
     sampler, norms = varmix.vrm(family, rng=0), np.random.default_rng(1).random(m)
     return lambda: sampler.update(sampler.draw(m), norms)
+
+
+def measure_meter(console: Console, scale: Scale) -> dict[str, float]:
+    """Time what the meter inside a sampler adds to an update, by batch size."""
+    times = {}
+    for m in (32, 128, 1024):
+        sampler = varmix.vrm(varmix.Groups(np.arange(scale.n) % (K - 1)), rng=0)
+        evidence = Evidence.from_draw(sampler.draw(m), np.random.default_rng(1).random(m))
+        add = partial(sampler.meter.add, evidence)
+        times[f"m = {m}"] = 1e6 * best_of({"meter": (add, 10 * scale.calls)}, scale.repeats)["meter"]
+    shown = ", ".join(f"{name} {value:.2f} us" for name, value in times.items())
+    console.print(f"The meter's part of an update: {shown} (limit 0.5 us up to m = 128)")
+    return times
 
 
 def measure_building(console: Console, scale: Scale) -> dict[str, float]:

@@ -6,7 +6,7 @@ parts of a sampler.  Loaders, solvers, estimators and presets all build their sa
 
 from collections.abc import Hashable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -86,15 +86,31 @@ def _as_families(sources: tuple[Any, ...]) -> list[Components]:
     """Return every source as a family."""
     if not sources:
         raise TypeError(f"Pass {SOURCES}.")
-    labels = [source for source in sources if not is_family(source)]
-    for source in labels:
-        _check_labels(source)
-    if len(labels) > 1:
+    families = [as_family(source) for source in sources]
+    if sum(not is_family(source) for source in sources) > 1:
         raise TypeError(
             "Pass labels once. For several groupings of the same points pass families that draw with "
             "replacement, such as varmix.Groups(a), varmix.Groups(b), or join both into one label per point."
         )
-    return [source if is_family(source) else _groups(source) for source in sources]
+    return families
+
+
+def as_family(source: Source, *, resplit: Literal["norms"] | None = None) -> Components:
+    """Return a family as it is, and labels as groups without replacement.
+
+    Examples
+    --------
+    >>> as_family(["cat", "dog", "dog"])
+    Groups(n=3, k=2)
+    """
+    if is_family(source):
+        return cast(Components, source)
+    _check_labels(source)
+    labels: Any = source
+    if hasattr(labels, "detach") and hasattr(labels, "cpu"):  # a tensor, perhaps on another device
+        labels = labels.detach().cpu()
+        labels = np.asarray(labels.float() if "bfloat16" in str(labels.dtype) else labels)  # NumPy has no bfloat16
+    return Groups(labels, replacement=False, resplit=resplit)
 
 
 def _join(families: list[Components], learner: Learner[Any]) -> Components:
@@ -108,7 +124,7 @@ def _join(families: list[Components], learner: Learner[Any]) -> Components:
 def _check_labels(source: Any) -> None:  # noqa: ANN401
     """Raise `TypeError` for what can neither be labels nor a family, and say what to pass."""
     if isinstance(source, Sampler):
-        raise TypeError("This is a Sampler already: use it as it is, or pass its components.")
+        raise TypeError("Pass labels or a family here; a varmix.Sampler is used as it is, or pass sampler.components.")
     if hasattr(type(source), "step"):
         raise TypeError(f"Pass a learner by name: Sampler(labels, learner={type(source).__name__}(...)).")
     if isinstance(source, (type, str, bytes)) or not (isinstance(source, Sequence) or hasattr(source, "__array__")):
@@ -121,14 +137,6 @@ def _check_labels(source: Any) -> None:  # noqa: ANN401
 
 def _shown(source: object) -> str:
     return f"the class {source.__name__}" if isinstance(source, type) else repr(source)[:60]
-
-
-def _groups(labels: Any) -> Groups:  # noqa: ANN401
-    """Return groups without replacement, from arrays, lists, columns of tables or tensors of any device."""
-    if hasattr(labels, "detach") and hasattr(labels, "cpu"):
-        labels = labels.detach().cpu()
-        labels = np.asarray(labels.float() if "bfloat16" in str(labels.dtype) else labels)  # NumPy has no bfloat16
-    return Groups(labels, replacement=False)
 
 
 def _default_allocation(components: Components, learner: Learner[Any]) -> Allocation:

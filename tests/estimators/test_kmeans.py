@@ -273,8 +273,7 @@ def test_it_works_in_pipelines_and_searches():
         ({"init": MIDDLES[:, :2]}, ValueError, r"centers \(6, 2\) does not match the number of features of the data 3"),
         ({"init": lambda X, k, random_state: X[:2]}, ValueError, "does not match the number of clusters 6"),
         ({"components": "seedings"}, ValueError, "Unknown components 'seedings'.*Did you mean seeding"),
-        ({"components": varmix.Groups}, TypeError, "components must be a name or a family"),
-        ({"components": LABELS}, TypeError, "components must be a name or a family"),
+        ({"components": varmix.Groups}, TypeError, "got the class Groups"),
         ({"components": varmix.Groups(LABELS[1:])}, ValueError, "2000 points, but the sampler draws from Points"),
         ({"components": varmix.Uniform(varmix.components.Subsets(2000, 2))}, ValueError, "sampler draws from Subsets"),
         ({"gamma": 0.1, "learner": varmix.learners.BarrierNewton()}, TypeError, "gamma or a learner, not both"),
@@ -358,3 +357,9 @@ def test_a_memory_map_larger_than_memory_can_be_fitted(tmp_path):
     command = [sys.executable, "-c", MAPPED, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout == "fitted, and a copy would not have been possible\n", done.stderr
+
+
+def test_labels_are_the_groups_that_they_name():
+    labels, family = (model(components=given).fit(X) for given in (LABELS, varmix.Groups(LABELS, replacement=False)))
+    np.testing.assert_array_equal(labels.cluster_centers_, family.cluster_centers_)
+    assert labels.gain_ == family.gain_

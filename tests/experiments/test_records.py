@@ -1,6 +1,7 @@
 import json
 import multiprocessing
 
+import numpy as np
 import pytest
 
 from lab.reproduce.records import Record, Records
@@ -42,11 +43,9 @@ def test_reading_keeps_the_order_of_the_plan_and_leaves_out_what_is_missing(tmp_
         lambda text: text.replace("0.25", "0.26"),
         lambda text: "",
         lambda text: "[1, 2]",
-        lambda text: "null",
         lambda text: text.replace('"seed":3', '"seed":4'),
-        lambda text: "\x00" * len(text),
     ],
-    ids=["torn", "altered", "empty", "a list", "null", "of another run", "zeros"],
+    ids=["torn", "altered", "empty", "a list", "of another run"],
 )
 def test_a_damaged_record_is_set_aside_by_name_and_not_counted(tmp_path, damage):
     records = Records(tmp_path)
@@ -73,14 +72,17 @@ def test_any_byte_that_is_changed_is_damage_or_changes_nothing(tmp_path):
     records = Records(tmp_path)
     path = records.write(record(value=3.9316818330000003))
     content = path.read_bytes()
-    for place in range(len(content)):
+    letters = {place for place, byte in enumerate(content) if chr(byte).isalnum()}
+    sampled = np.random.default_rng(0).choice(sorted(letters), 60, replace=False).tolist()
+    places = sorted({*range(len(content))} - letters) + sampled  # all of the structure, and some of the rest
+    for place in places:
         for byte in b"e9N[ ":
             path.write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
             assert records.read("demo", [CONFIG]) in ([], [record(value=3.9316818330000003)])
-    assert len(records.damaged) > len(content)
+    assert len(records.damaged) > 4 * len(places)
 
 
-@pytest.mark.parametrize("text", ["[" * 200_000, '{"sha256": "", "wall_seconds": NaN}', "null", "7"])
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"sha256": "", "wall_seconds": NaN}', "null", "\x00" * 500])
 def test_whatever_a_file_holds_it_is_set_aside_and_named(tmp_path, text):
     records = Records(tmp_path)
     records.write(record()).write_text(text)

@@ -266,7 +266,7 @@ MISTAKES = {
     "a set": (lambda: Sampler({1, 2}), TypeError, "got {1, 2}"),
     "a generator": (lambda: Sampler(i for i in range(3)), TypeError, "got <generator"),
     "a class": (lambda: Sampler(Groups), TypeError, "got the class Groups"),
-    "a sampler": (lambda: Sampler(Sampler([0, 1])), TypeError, "a Sampler already: use it as it is"),
+    "a sampler": (lambda: Sampler(Sampler([0, 1])), TypeError, "a varmix.Sampler is used as it is"),
     "no labels": (lambda: Sampler([]), ValueError, r"n >= 1, got shape \(0,\)"),
     "two dimensions": (lambda: Sampler(np.zeros((3, 2), int)), ValueError, r"got shape \(3, 2\)\.$"),
     "a column": (lambda: Sampler(np.zeros((3, 1), int)), ValueError, "numpy.ravel"),

@@ -202,8 +202,8 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             In proportion to the distances to ten random points, as in the paper; X must be dense.
         "uniform", "shuffle", "vrb"
             No mixture: uniform with replacement, random reshuffling, `varmix.literature.vrb`.
-        A family
-            Any over as many points as X has rows; a copy of it is used.
+        Labels or a family
+            One label per row of X, or a family over as many points; a copy of it is used.
     allocate, gamma, learner
         As of `varmix.vrm`; for "seeding" as of `cells`.
     tol

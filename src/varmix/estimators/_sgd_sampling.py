@@ -7,8 +7,9 @@ import numpy as np
 
 from varmix import _presets as presets
 from varmix._core.validation import FloatArray, unknown_choice
-from varmix._sampler import Sampler
-from varmix.components import Components, Groups
+from varmix._sampler import Sampler, as_family
+from varmix.components import Components
+from varmix.components._base import is_family
 from varmix.estimators._auto_groups import GROUP_KINDS, auto_labels
 from varmix.literature import vrb
 from varmix.meter import REPLACED, RESHUFFLED, GainMeter, Interval
@@ -41,40 +42,28 @@ def build_sampler(
     return presets.vrm(_build_family(components, resplit, X, problem, seed), rng=seed)
 
 
-def _build_family(components: Any, resplit: str | None, X: Any, problem: Linear, seed: int) -> Components:  # noqa: ANN401
+def _build_family(components: Any, resplit: Any, X: Any, problem: Linear, seed: int) -> Components:  # noqa: ANN401
+    source = components
     if isinstance(components, str):
-        labels: Any = auto_labels(
-            X,
-            problem.y,
-            kind=components,
-            task="regression" if problem.loss == "squared" else "classification",
-            rng=seed,
-        )
-    elif hasattr(components, "draw"):
-        if components.space.n != problem.n:
-            raise ValueError(f"components draw from {components.space}, but X has {problem.n} rows.")
-        family: Components = deepcopy(components)  # fitting must not move the cursors of a parameter
-        return family
-    else:
-        labels = np.asarray(components)
-        if labels.shape != (problem.n,):
-            raise ValueError(f"components must be one label per row of X, shape ({problem.n},), got {labels.shape}.")
-    options: dict[str, Any] = {} if resplit is None else {"resplit": resplit}
-    return Groups(labels, replacement=False, **options)
+        task = "regression" if problem.loss == "squared" else "classification"
+        source = auto_labels(X, problem.y, kind=components, task=task, rng=seed)
+    family = as_family(source, resplit=resplit)
+    if family.space.n != problem.n:
+        raise ValueError(f"components are over {family.space.n} points, but X has {problem.n} rows.")
+    return deepcopy(family) if family is source else family  # fitting must not move the cursors of a parameter
 
 
-def check_sampling(sampling: object, components: object, resplit: object) -> None:
+def check_sampling(sampling: object, components: Any, resplit: object) -> None:
     """Refuse parameters that mean nothing, before any work is done."""
     if not isinstance(sampling, str) or sampling not in SAMPLING_NAMES:
         raise ValueError(unknown_choice("sampling", str(sampling), SAMPLING_NAMES))
     if isinstance(components, str) and components not in GROUP_KINDS:
         raise ValueError(unknown_choice("kind of components", components, GROUP_KINDS))
-    sampler = hasattr(components, "draw") and not hasattr(components, "space")
-    if components is None or isinstance(components, type) or sampler:
-        raise TypeError(f"components must be a name, an array of labels or a family, got {components!r}.")
+    if not isinstance(components, str):
+        as_family(components)
     if resplit is not None and not (isinstance(resplit, str) and resplit == "norms"):
         raise ValueError(f'resplit must be None or "norms", got {resplit!r}.')
-    if resplit is not None and hasattr(components, "draw"):
+    if resplit is not None and is_family(components):
         raise ValueError(
             "resplit is for groups that fit builds. Give it to the family instead: Groups(..., resplit=...)."
         )

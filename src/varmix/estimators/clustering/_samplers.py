@@ -12,7 +12,7 @@ from varmix import _presets as presets
 from varmix._core.rng import as_generator
 from varmix._core.validation import AnyArray, FloatArray, IntArray, unknown_choice
 from varmix._presets import uniform, vrm
-from varmix._sampler import Sampler
+from varmix._sampler import Sampler, as_family
 from varmix.allocate import Allocation, stratified
 from varmix.components import Distances, Groups
 from varmix.components._labels import choose_dtype
@@ -176,8 +176,8 @@ class SamplerSpec:
         if isinstance(name, str):
             if name not in MIXTURE_NAMES + OTHER_NAMES:
                 raise ValueError(unknown_choice("components", name, MIXTURE_NAMES + OTHER_NAMES))
-        elif isinstance(name, type) or not (hasattr(name, "draw") and hasattr(name, "space")):
-            raise TypeError(f"components must be a name or a family such as varmix.Groups(labels), got {name!r}.")
+        else:
+            as_family(name)
         if self.gamma is not None and self.learner is not None:
             raise TypeError("gamma belongs to the learner: give gamma or a learner, not both.")
         if isinstance(name, str) and name in OTHER_NAMES and self._mixing():
@@ -211,7 +211,8 @@ class SamplerSpec:
         """
         name, n = self.components, int(X.shape[0])
         if not isinstance(name, str):
-            sampler = presets.vrm(deepcopy(name), rng=rng, **self._mixing())  # cursors of a parameter must not move
+            family = deepcopy(as_family(name))  # cursors of a parameter must not move
+            sampler = presets.vrm(family, rng=rng, **self._mixing())
             check_space(sampler, n, "points")
             return sampler
         if seeding is not None and self.from_seeding:
