@@ -114,11 +114,17 @@ def as_family(source: Source, *, resplit: Literal["norms"] | None = None) -> Com
 
 
 def _join(families: list[Components], learner: Learner[Any]) -> Components:
-    """Return the families as one, with the uniform component unless the learner's fixed mixture has no entry for it."""
-    if hasattr(learner, "gamma"):
+    """Return the families as one, with the uniform component unless a fixed mixture has no entry for it."""
+    if getattr(learner, "needs_uniform", True):
         return with_uniform(*families)
     components = families[0] if len(families) == 1 else Stack(*families)
-    return add_uniform(components) if getattr(learner, "k", None) == components.k + 1 else components
+    entries = getattr(learner, "k", None)
+    if entries not in (None, components.k, components.k + 1):
+        raise ValueError(
+            f"The fixed mixture has {entries} entries, and there are {components.k} components. Pass one entry each, "
+            f"or one more for the uniform component, the last."
+        )
+    return add_uniform(components) if entries == components.k + 1 else components
 
 
 def _check_labels(source: Any) -> None:  # noqa: ANN401
@@ -130,9 +136,7 @@ def _check_labels(source: Any) -> None:  # noqa: ANN401
     if isinstance(source, (type, str, bytes)) or not (isinstance(source, Sequence) or hasattr(source, "__array__")):
         raise TypeError(f"Pass {SOURCES}; got {_shown(source)}.")
     if hasattr(source, "columns") and hasattr(source, "iloc"):
-        raise TypeError(
-            'Pass one label per point; got a table of several columns. Pass one of its columns, such as frame["label"].'
-        )
+        raise TypeError('Pass one label per point, not a whole table: one of its columns, such as frame["label"].')
 
 
 def _shown(source: object) -> str:

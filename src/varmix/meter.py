@@ -110,19 +110,17 @@ class GainMeter:
     Examples
     --------
     >>> import varmix
-    >>> sampler, meter = varmix.vrm(varmix.Groups([0] * 90 + [1] * 10), rng=0), GainMeter()
+    >>> sampler = varmix.vrm(varmix.Groups([0] * 90 + [1] * 10), rng=0)
     >>> for _ in range(500):
     ...     draw = sampler.draw(16)
-    ...     norms = np.where(draw.indices < 90, 0.1, 3.0)
-    ...     meter.update(draw, norms)
-    ...     sampler.update(draw, norms)
-    >>> meter.gain.low > 3
+    ...     sampler.update(draw, np.where(draw.indices < 90, 0.1, 3.0))
+    >>> sampler.meter.gain.low > 3
     True
     """
 
     def __init__(self, window: int | None = None, *, reshuffled: bool = False, cautious: bool = False) -> None:
         self._window = None if window is None else as_count(window, "window", least=2)
-        self._doubt, self._keep = RESHUFFLED if reshuffled else REPLACED
+        self._off_below, self._on_above = RESHUFFLED if reshuffled else REPLACED
         self._cautious = bool(cautious)
         self._numbers = np.zeros(21)
         self._numbers[4] = 1.0 if self._window is None else 1.0 - 1.0 / self._window
@@ -293,21 +291,21 @@ class GainMeter:
         return f"about the last {self.covered:,.0f} receipts (some {self._sums[0]:,.0f} of {self.draws:,} draws)"
 
     def _advice(self, gain: Interval) -> str:
-        if self._cautious and gain.value < self._doubt:
+        if self._cautious and gain.value < self._off_below:
             gained = "That is not distinguishable from no gain" if gain.low <= 1.0 else "That is a small gain"
             return f"{gained}, and a mixture is played only as far as it pays, so nothing has to be switched off."
         if gain.high < 1.0:
             return "It costs more than it gives: switch it off."
         if gain.low <= 1.0:
             return "That is not distinguishable from no gain: use plain shuffling."
-        if gain.value < self._doubt:
+        if gain.value < self._off_below:
             return "That is too little to beat plain shuffling: switch it off."
         if self.noise is not None and self.noise < QUIET:
             return (
                 f"But sampling noise is only {self.noise:.2g} of the squared gradient, where less of it hardly shows: "
                 f"compare with plain shuffling before you keep it on."
             )
-        if gain.value < self._keep:
+        if gain.value < self._on_above:
             return f"That may or may not beat plain shuffling: compare both before you keep it on. {NOISE_CAVEAT}"
         return f"That is enough to keep it on. {NOISE_CAVEAT}"
 

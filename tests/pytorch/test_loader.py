@@ -755,3 +755,12 @@ def test_threads_that_hammer_at_one_loader_get_clear_errors_or_batches_with_thei
 def test_a_loader_can_be_copied():
     loader = AdaptiveLoader(Numbers(), LABELS, 8, rng=0)
     assert len(list(copy.deepcopy(loader))) == 13
+
+
+def test_labels_come_in_tensors_too():
+    numbers = torch.tensor([0, 1, 1, 2])
+    for labels in (numbers, numbers.to(torch.uint8), numbers > 0):
+        assert varmix.Sampler(labels, rng=0).components.masses.sum() == pytest.approx(1.0)
+    for labels in (torch.tensor([0.5, 1.0], requires_grad=True), torch.tensor([0.5, 1.0], dtype=torch.bfloat16)):
+        with pytest.raises(TypeError, match="digitize"):
+            varmix.Sampler(labels)

@@ -310,3 +310,17 @@ def test_a_sampler_over_something_else_is_refused(solver):
     target = varmix.Groups(np.arange(n) % 2, target=1.0 + np.arange(n))
     with pytest.raises(ValueError, match="unbiased for another target"):
         solver(linear(), varmix.vrm(target), step=0.1)
+
+
+def test_labels_or_a_family_are_enough_and_repeat_with_a_seed():
+    problem, labels = linear(), np.arange(30) % 3
+    ends = [sgd(problem, given, step=0.1, epochs=3, rng=5).theta for given in (labels, labels.tolist())]
+    built = sgd(problem, varmix.Sampler(labels, rng=5), step=0.1, epochs=3)
+    for theta in ends:
+        np.testing.assert_array_equal(theta, built.theta)
+    assert built.meter is built.sampler.meter
+    assert built.meter.draws > 0
+    family = sgd(problem, varmix.Groups(labels), step=0.1, epochs=3, rng=5)
+    assert family.sampler.learner == varmix.learners.BarrierNewton()
+    with pytest.raises(TypeError, match="A Sampler has its learner, gamma, allocate and rng already"):
+        sgd(problem, varmix.Sampler(labels), step=0.1, rng=5)

@@ -31,7 +31,7 @@ def test_labels_of_any_kind_become_sorted_groups(labels, distinct):
 
 
 def _bytes(*families):
-    parts = [part for family in families for part in (family, family._cursors, family._cross) if part is not None]
+    parts = [part for family in families for part in (family, family._cursors, family._split) if part is not None]
     arrays = {id(a): a for part in parts for a in vars(part).values() if isinstance(a, np.ndarray)}
     return sum(array.nbytes for array in arrays.values() if len(array) > 100_000)
 

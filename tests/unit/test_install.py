@@ -106,7 +106,7 @@ def test_all_that_imports_torch_is_tested_on_another_torch():
     helpers = [path.stem for path in (ROOT / "tests" / "support").glob("*.py") if TORCH.search(path.read_text())]
     through = re.compile(rf"^from support(?:\.| import )(?:{'|'.join(helpers)})\b", re.MULTILINE)
     for path in (ROOT / "tests").glob("*/**/*.py"):
-        text = "" if "support" in path.parts else path.read_text()
+        text = "" if {"support", "integrations"} & set(path.parts) else path.read_text()
         if TORCH.search(text) or through.search(text):
             assert any(path.is_relative_to(folder) for folder in tested), name(path)
     needs = runpy.run_path(str(ROOT / "docs" / "conftest.py"))["NEEDS"]

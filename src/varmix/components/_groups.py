@@ -126,7 +126,7 @@ class Groups(Family):
         self._mark = crc32(self._codes)  # type: ignore[arg-type]
         self._sort(counts)
         self._cumulative = self._running_sums()
-        self._cross = None if self.resplit is None else self._cut()
+        self._split = None if self.resplit is None else self._cut()
         self._inside = (1 - self.smoothing) / self.masses + self.smoothing
         self._has_uniform = False
         self.k = len(self.labels)
@@ -147,7 +147,7 @@ class Groups(Family):
     def names(self) -> list[Hashable]:
         """The label of every group; sub-groups by norms are numbered from the smallest norms to the largest."""
         labels: list[Hashable] = self.labels.tolist()
-        if self._cross is None:
+        if self._split is None:
             return labels
         counts, seen = Counter(labels), Counter[Hashable]()
         names: list[Hashable] = []
@@ -159,7 +159,7 @@ class Groups(Family):
     @property
     def parents(self) -> IntArray | None:
         """For every sub-group the group that it is a part of; None without resplit."""
-        return None if self._cross is None else self._cross.groups.copy()
+        return None if self._split is None else self._split.groups.copy()
 
     @property
     def _target(self) -> FloatArray:
@@ -198,12 +198,12 @@ class Groups(Family):
 
     def _cut(self) -> NormSplit:
         """Turn every group into its sub-groups, as they are before any norm was seen."""
-        cross = NormSplit(np.diff(self._start), self.space.n)
-        self.labels = self.labels[cross.groups]
-        self._codes = cross.first.astype(choose_dtype(len(self.labels)))[self._codes]
-        cross.split(self._members, self._codes)
+        split = NormSplit(np.diff(self._start), self.space.n)
+        self.labels = self.labels[split.groups]
+        self._codes = split.first.astype(choose_dtype(len(self.labels)))[self._codes]
+        split.split(self._members, self._codes)
         self._sort()
-        return cross
+        return split
 
     def with_uniform(self) -> Components:
         """Give the family with the target as one more component, and no more lanes; what never changes is shared."""
@@ -211,8 +211,8 @@ class Groups(Family):
         family._has_uniform = True
         family.k = len(self.labels) + 1
         family._cursors = self._cursors.copy()
-        if self._cross is not None:
-            family._cross = self._cross.copy()
+        if self._split is not None:
+            family._split = self._split.copy()
             family._members, family._codes = self._members.copy(), self._codes.copy()
         return family
 
@@ -256,12 +256,12 @@ class Groups(Family):
     @property
     def observes(self) -> bool:
         """Whether sub-groups are cut by the norms."""
-        return self._cross is not None
+        return self._split is not None
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
         """With resplit, remember the norms; else learn nothing."""
-        if self._cross is not None:
-            self._cross.observe(draw, norms)
+        if self._split is not None:
+            self._split.observe(draw, norms)
 
     def end_epoch(self) -> None:
         """With resplit, cut the groups by the norms last seen; else do nothing.
@@ -269,9 +269,9 @@ class Groups(Family):
         A sub-group that is drawn seldom is not through after an epoch.  It goes on with what was left, or its points
         would come as if with replacement, and reshuffling's advantage would be gone.
         """
-        if self._cross is not None:
+        if self._split is not None:
             old = self._codes.copy()
-            self._cross.split(self._members, self._codes)
+            self._split.split(self._members, self._codes)
             kernels.sort_by_group(self._codes, self._target, self._start, self._members)
             self._cursors.restart(self._members, old, self._codes)
 
@@ -284,8 +284,8 @@ class Groups(Family):
         state = self.description()
         if not self.replacement:
             state |= self._cursors.state_dict()
-        if self._cross is not None:
-            state |= self._cross.state_dict(self._codes) | {"due": self._cursors.due(self.space.n)}
+        if self._split is not None:
+            state |= self._split.state_dict(self._codes) | {"due": self._cursors.due(self.space.n)}
         return state
 
     def load_state_dict(self, state: State) -> None:
@@ -301,15 +301,15 @@ class Groups(Family):
                 "The saved groups have other members: give the labels that they had, in the same order."
             )
         due = None
-        cross, codes, members, cursors = self._cross, self._codes, self._members, self._cursors
-        if cross is not None:
-            cross, codes = cross.loaded(state, members, codes)
+        split, codes, members, cursors = self._split, self._codes, self._members, self._cursors
+        if split is not None:
+            split, codes = split.loaded(state, members, codes)
             due = restore_array(state["due"], np.empty(self.space.n, dtype=np.bool_), "due")
             members = np.empty_like(members)
             kernels.sort_by_group(codes, self._target, self._start, members)
         if not self.replacement:
             cursors = cursors.loaded(state, members, due)
-        self._cross, self._codes, self._members, self._cursors = cross, codes, members, cursors
+        self._split, self._codes, self._members, self._cursors = split, codes, members, cursors
 
 
 def _build_rows(inside: FloatArray, outside: float, k: int, groups: IntArray) -> FloatArray:

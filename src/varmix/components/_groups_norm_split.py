@@ -1,4 +1,4 @@
-"""Cross resplit: every group in parts, cut by the norms last seen of its points."""
+"""Resplit groups: every group in parts, cut by the norms last seen of its points."""
 
 from copy import copy
 
@@ -41,8 +41,8 @@ class NormSplit:
 
     Examples
     --------
-    >>> cross = NormSplit(np.array([16, 2, 1]), 19)
-    >>> np.diff(cross.start).tolist(), cross.groups.tolist()
+    >>> split = NormSplit(np.array([16, 2, 1]), 19)
+    >>> np.diff(split.start).tolist(), split.groups.tolist()
     ([8, 6, 2, 1, 1, 1], [0, 0, 0, 1, 1, 2])
     """
 

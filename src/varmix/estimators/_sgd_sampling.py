@@ -53,7 +53,7 @@ def _build_family(components: Any, resplit: Any, X: Any, problem: Linear, seed: 
     return deepcopy(family) if family is source else family  # fitting must not move the cursors of a parameter
 
 
-def check_sampling(sampling: object, components: Any, resplit: object) -> None:
+def check_sampling(sampling: object, components: Any, resplit: object) -> None:  # noqa: ANN401
     """Refuse parameters that mean nothing, before any work is done."""
     if not isinstance(sampling, str) or sampling not in SAMPLING_NAMES:
         raise ValueError(unknown_choice("sampling", str(sampling), SAMPLING_NAMES))

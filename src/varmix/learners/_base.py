@@ -36,6 +36,8 @@ class Learner(Protocol[S]):
     of the evidence at its mixture and what the uniform component costs (k + 2 numbers that can be summed), True when it
     looks at single rows.
 
+    A learner without `needs_uniform = False` gets the uniform component as its last one.
+
     A learner that keeps more than a mixture may have `check_state(state)`, which raises `ValueError` if a saved state
     of the right shapes cannot be one of its own.
     """

@@ -27,6 +27,7 @@ class Fixed:
 
     mixture: ArrayLike | None = None
     needs_rows: ClassVar[bool] = False
+    needs_uniform: ClassVar[bool] = False  # who fixes a mixture may leave the uniform component out
 
     def __post_init__(self) -> None:
         if self.mixture is not None:

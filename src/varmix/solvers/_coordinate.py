@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from varmix._core.validation import AnyArray, FloatArray, IntArray, as_array, as_vector, read_only
 from varmix._kernels import rows as by_row
 from varmix._kernels.rows import Rows
-from varmix._sampler import Sampler
+from varmix._sampler import Sampler, Source
 from varmix.components._labels import encode_labels
 from varmix.solvers import _kernels as kernels
 from varmix.solvers._kernels import values_and_slopes
@@ -104,11 +104,12 @@ class Options(TypedDict, total=False):
     progress: bool
     callback: Callback | None
     after_epoch: AfterEpoch | None
+    rng: int | np.random.Generator | None
 
 
 def coordinate_descent(
     problem: Problem,
-    sampler: Sampler,
+    sampler: Sampler | Source,
     *,
     step: float | Schedule | Literal["lipschitz"],
     blocks: ArrayLike | None = None,

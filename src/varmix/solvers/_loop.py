@@ -163,6 +163,7 @@ class Options(TypedDict, total=False):
     progress: bool
     callback: Callback | None
     after_epoch: AfterEpoch | None
+    rng: int | np.random.Generator | None
 
 
 def optimise(
@@ -180,6 +181,7 @@ def optimise(
     progress: bool = False,
     callback: Callback | None = None,
     after_epoch: AfterEpoch | None = None,
+    rng: int | np.random.Generator | None = None,
 ) -> Result:
     """Run a method; the parameters are those of every solver.
 
@@ -210,9 +212,11 @@ def optimise(
         Called after every evaluation, with theta and the trace; theta is moved on afterwards, so copy it to keep it.
     after_epoch
         Called after every epoch with its number, its mean loss as drawn (not a number where a batch was larger than
-        the epoch and nothing was drawn), and the gain meter; if it gives a sampler, that one draws from then on.
+        the epoch and nothing was drawn), and the gain meter; if it returns a sampler, that one draws from then on.
+    rng
+        Seed of the sampler that is built from labels or a family.  Default: None, a new seed.
     """
-    sampler = as_sampler(sampler)
+    sampler = as_sampler(sampler, rng=rng)
     check_space(sampler, getattr(method, "atoms", problem.n), getattr(method, "what", "points"))
     run = Run(problem, sampler, method)
     run.epochs, run.batch, run.schedule = as_count(epochs, "epochs"), as_count(batch, "batch"), as_schedule(step)
@@ -226,8 +230,7 @@ def check_space(sampler: Sampler, n: int, what: str) -> None:
     """Refuse what is no sampler, or one that draws something else, or from another number of it."""
     if not isinstance(sampler, Sampler):
         raise TypeError(
-            f"A solver takes a problem, then a sampler such as varmix.vrm(varmix.Groups(labels)); got {sampler!r} for "
-            f"the sampler."
+            f"A solver takes a problem, then a sampler such as varmix.Sampler(labels); got {sampler!r} for the sampler."
         )
     space = sampler.components.space
     if not isinstance(space, Points) or space.n != n:

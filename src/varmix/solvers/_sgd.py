@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix._core.validation import FloatArray, IntArray, as_positive
-from varmix._sampler import Sampler
+from varmix._sampler import Sampler, Source
 from varmix.solvers import _kernels as descent
 from varmix.solvers import _kernels as kernels
 from varmix.solvers._linear import Linear
@@ -14,7 +14,9 @@ from varmix.solvers._loop import Options, Result, optimise, starting_point
 from varmix.solvers._problems import Problem, compute_feedback
 
 
-def sgd(problem: Problem, sampler: Sampler, *, start: ArrayLike | None = None, **options: Unpack[Options]) -> Result:
+def sgd(
+    problem: Problem, sampler: Sampler | Source, *, start: ArrayLike | None = None, **options: Unpack[Options]
+) -> Result:
     """Step along the batch: theta <- theta - step (mean of weight * gradient + gradient of the penalty).
 
     The importance weight multiplies the gradient of each point, so that the step is unbiased if draws are
@@ -83,7 +85,7 @@ class CompiledSgd(Sgd):
 
 def adagrad(
     problem: Problem,
-    sampler: Sampler,
+    sampler: Sampler | Source,
     *,
     start: ArrayLike | None = None,
     epsilon: float = 1e-8,

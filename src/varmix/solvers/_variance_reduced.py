@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix._core.validation import FloatArray, IntArray, as_count
-from varmix._sampler import Sampler
+from varmix._sampler import Sampler, Source
 from varmix.solvers._kernels import variance_reduced_steps
 from varmix.solvers._linear import Linear
 from varmix.solvers._loop import Options, Result, optimise, starting_point
@@ -15,7 +15,7 @@ from varmix.solvers._problems import POINTS_PER_BLOCK, Problem, mean_gradient, m
 
 def svrg(
     problem: Problem,
-    sampler: Sampler,
+    sampler: Sampler | Source,
     *,
     start: ArrayLike | None = None,
     refresh: int = 1,
@@ -152,7 +152,9 @@ EPOCHS_PER_REFRESH = (
 )
 
 
-def saga(problem: Problem, sampler: Sampler, *, start: ArrayLike | None = None, **options: Unpack[Options]) -> Result:
+def saga(
+    problem: Problem, sampler: Sampler | Source, *, start: ArrayLike | None = None, **options: Unpack[Options]
+) -> Result:
     """Step along what has changed since each point was drawn last: mean weight * (gradient - entry) + mean entry.
 
     The weight multiplies the difference, whose mean over all points is then exact, so that the step is unbiased if
