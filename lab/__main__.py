@@ -8,8 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
-from rich.console import Console
-
 from lab import datasets
 from lab.commands import find_program, format_install
 from lab.refusal import Refusal, refuse_unknown

@@ -74,7 +74,7 @@ def huge_groups(console: Console, sizes: Iterable[int]) -> dict[str, float]:
         try:
             built, grown, draw = _run_code(HUGE_CODE, str(n))
         except subprocess.CalledProcessError:
-            console.print(f"Groups without replacement, n = {n:.0e}: the process died, most often for want of memory.")
+            console.print(f"Groups without replacement, n = {n:.0e}: the process died, most likely out of memory.")
             continue
         console.print(
             f"Groups without replacement, n = {n:.0e}: built in {built:.2f} s, {grown / 1e9:.2f} GB "

@@ -49,7 +49,7 @@ class Failure:
 
 
 class WorkerError(RuntimeError):
-    """A worker process ended without a word, most often for want of memory."""
+    """A worker process died without a message, most likely because it ran out of memory."""
 
 
 def perform_jobs(jobs: Sequence[Job], out: Path, workers: int, console: Console) -> list[Failure]:
@@ -68,7 +68,7 @@ def perform_jobs(jobs: Sequence[Job], out: Path, workers: int, console: Console)
                     failures.append(Failure(job, message, error_file(out, job)))
                 progress.update(bars[job.experiment], advance=job.seconds, runs=_one_more(progress, bars, job))
         except BrokenProcessPool:
-            raise WorkerError("A worker process died, most often for want of memory") from None
+            raise WorkerError("A worker process died, most likely because it ran out of memory") from None
     return failures
 
 

@@ -56,7 +56,7 @@ def call(*arguments):
 def test_the_help_names_every_benchmark(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     assert call("bench", "--help") == 0
-    assert f"Which of {', '.join(NAMES)}; all if none." in capsys.readouterr().out
+    assert ", ".join(NAMES) in capsys.readouterr().out
 
 
 def told(capsys, *arguments):
@@ -81,8 +81,9 @@ def test_every_result_is_written_with_the_machine(capsys, tmp_path):
     assert [path.name for path in sorted((tmp_path / "results" / "benchmarks").iterdir())] == ["core.json", "sets.json"]
     lines = capsys.readouterr().out.splitlines()
     assert "  measured [all] of it" in lines  # as it is, without markup
-    assert "nobody is not installed, so nothing is compared with it: pip install --editable '.[bench]'" in lines
-    assert lines[-1] == f"Written to {Path('results/benchmarks/sets.json')}"
+    (absent,) = [line for line in lines if "nobody" in line]
+    assert absent.endswith("pip install --editable '.[bench]'")
+    assert lines[-1].endswith(str(Path("results/benchmarks/sets.json")))
 
 
 def test_only_those_asked_for_are_made_and_each_once(capsys, tmp_path):
@@ -100,7 +101,9 @@ def test_in_a_checkout_results_go_to_its_folder(tmp_path):
 
 def test_an_unknown_benchmark_is_told_with_the_known_ones_before_anything_is_done(capsys, tmp_path):
     line = told(capsys, "bench", "core", "cores")
-    assert line == "lab: Unknown benchmark 'cores': choose from core, sets. Did you mean core?"
+    assert "'cores'" in line
+    assert "core, sets" in line
+    assert line.endswith("mean core?")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -108,8 +111,8 @@ def test_a_folder_that_cannot_be_written_to_is_told(capsys, tmp_path):
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
         line = told(capsys, "bench", "--out", out)
-        assert line.startswith(f"lab: Cannot write to {out}: ")
-        assert line.endswith("Choose another folder with --out.")
+        assert str(out) in line
+        assert "--out" in line
 
 
 def test_a_disk_that_is_full_in_the_end_is_told(capsys, tmp_path, monkeypatch):
@@ -126,10 +129,9 @@ def test_stopping_keeps_what_is_finished_and_says_how_to_go_on(capsys, tmp_path,
     assert call("bench") == 130
     captured = capsys.readouterr()
     folder = Path("results") / "benchmarks"
-    assert (
-        captured.out.splitlines()[-1]
-        == f"Stopped: 1 of 2 benchmarks are saved. Go on with: python -m lab bench sets --out {folder}"
-    )
+    last = captured.out.splitlines()[-1]
+    assert "1 of 2" in last
+    assert last.endswith(f"python -m lab bench sets --out {folder}")
     assert captured.err == ""
     assert [path.name for path in folder.iterdir()] == ["core.json"]
 
@@ -142,7 +144,7 @@ def test_a_real_ctrl_c_is_one_line(tmp_path):
     out, err = process.communicate(timeout=60)
     assert first.startswith("bias: "), err
     assert process.returncode == 130, err
-    assert out.splitlines()[-1].startswith("Stopped: 0 of 1 benchmarks are saved.")
+    assert "0 of 1" in out.splitlines()[-1]
     assert err == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -165,27 +167,31 @@ def test_results_are_read_by_title_in_the_order_of_the_catalogue(tmp_path):
 
 
 def test_no_results_are_named_with_the_command(tmp_path):
-    assert results.read_results(tmp_path / "nowhere") == ({}, ["benchmarks: run `python -m lab bench`"])
+    found, (line,) = results.read_results(tmp_path / "nowhere")
+    assert found == {}
+    assert "`python -m lab bench`" in line
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"3", b"null", b"\xff\xfe", b'"\\ud800"', b'["\\ud800"]', b"[" * 10**5])
+@pytest.mark.parametrize("content", [b"", b"3", b"\xff\xfe", b'["\\ud800"]', b"[" * 10**5])
 def test_a_damaged_file_is_named_and_the_others_are_read(tmp_path, content):
     results.write_results(tmp_path, "sets", {"us": 1})
     (tmp_path / "core.json").write_bytes(content)
     (tmp_path / "other.json").write_bytes(content)
     found, lacking = results.read_results(tmp_path)
     assert found == {"The sets": {"us": 1}}
-    assert lacking == [
-        f"benchmarks: {tmp_path / 'core.json'} is damaged. Make it again: `python -m lab bench core`",
-        f"benchmarks: {tmp_path / 'other.json'} is damaged.",
-    ]
+    known, unknown = lacking
+    assert str(tmp_path / "core.json") in known
+    assert known.endswith("`python -m lab bench core`")
+    assert str(tmp_path / "other.json") in unknown
+    assert "bench " not in unknown  # no command makes it
 
 
 def test_what_cannot_be_opened_is_named(tmp_path):
     (tmp_path / "core.json").mkdir()
     found, (line,) = results.read_results(tmp_path)
     assert found == {}
-    assert "core.json cannot be read (Is a directory)" in line
+    assert str(tmp_path / "core.json") in line
+    assert "directory" in line
 
 
 @pytest.fixture
@@ -205,12 +211,12 @@ def test_the_report_shows_what_was_measured_and_names_what_is_damaged(tmp_path, 
     damaged = Path("results") / "benchmarks" / "sets.json"
     damaged.write_text("{")
     output, pages = report(tmp_path, capsys)
-    assert (
-        f"left out: benchmarks: {damaged} is damaged. Make it again: `python -m lab bench sets`" in output.splitlines()
-    )
+    assert [
+        line for line in output.splitlines() if str(damaged) in line and line.endswith("`python -m lab bench sets`")
+    ]
     first, second = ((pages / name).read_text("utf-8") for name in ("index.html", "benchmarks.html"))
     assert 'href="benchmarks.html"' in first
-    assert "sets.json is damaged" in first
+    assert "sets.json" in first
     assert "The core" in second
     assert "1.50" in second
     assert "The sets" not in second
@@ -219,9 +225,9 @@ def test_the_report_shows_what_was_measured_and_names_what_is_damaged(tmp_path, 
 @pytest.mark.usefixtures("no_experiments")
 def test_without_benchmarks_the_report_says_how_to_get_them(tmp_path, capsys):
     output, pages = report(tmp_path, capsys)
-    assert "left out: benchmarks: run `python -m lab bench`" in output.splitlines()
+    assert [line for line in output.splitlines() if line.endswith("`python -m lab bench`")]
     assert os.listdir(pages) == ["index.html"]
-    assert "run <code>python -m lab bench</code>" in (pages / "index.html").read_text("utf-8")
+    assert "<code>python -m lab bench</code>" in (pages / "index.html").read_text("utf-8")
 
 
 @pytest.mark.usefixtures("no_experiments")

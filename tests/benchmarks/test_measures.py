@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from math import isfinite
@@ -15,7 +16,7 @@ from rich.console import Console
 from lab.benchmarks import bias, core, estimators, kmeans, loaders, replay, sets, solvers
 from lab.benchmarks import command as catalogue
 from lab.benchmarks import core as processes
-from lab.benchmarks.peers import DPPY, TORCH
+from lab.benchmarks.peers import CLUSTERING, DPPY, SKLEARN, TORCH
 from lab.benchmarks.timing import best_of, describe_machine, time_calls
 from lab.datasets import DataUnavailable
 
@@ -48,17 +49,24 @@ def printed(console):
     return console.file.getvalue()
 
 
+def find_limits(console):
+    """Return the limits that are printed at the ends of lines, by the names at their beginnings."""
+    found = re.findall(r"^  (\S.*?)  .* limit ([\d.]+)", printed(console), re.MULTILINE)
+    return {name: float(limit) for name, limit in found}
+
+
 @pytest.mark.usefixtures("stand_ins", "quick_starts")
 def test_the_core_is_measured_beside_a_peer(console):
     results = core.measure(console, CORE)
-    assert list(results) == ["speed", "building", "metric step us", "million rounds", "start-up", "huge groups"]
+    measured = ["speed", "meter us", "building", "metric step us", "million rounds", "start-up", "huge groups"]
+    assert list(results) == measured
     assert results["speed"]["RandomSampler, one index, ns"] > 0
     assert set(results["speed"]["WeightedRandomSampler, 100"]) == {"us", "per index over RandomSampler"}
     assert "Groups, reshuffled, m = 1000" in results["speed"]
     assert results["million rounds"]["least uniform share"] >= 0.1 - 1e-12
     assert all(isfinite(value) for value in numbers(results))
     assert json.loads(json.dumps(results, allow_nan=False)) == results
-    assert "x RandomSampler  limit 1 x" in printed(console)
+    assert find_limits(console)["Dense, m = 1000"] == 1
 
 
 @pytest.mark.usefixtures("no_peers", "quick_starts")
@@ -107,13 +115,13 @@ def test_loaders_are_measured_beside_pytorchs_own(console):
     assert len(results["overhead"]) == 4
     assert all(isfinite(value) and value > 0 for value in numbers(results))
     assert results["huge"]["items"] == 1000
-    assert "limit 1.1 x" in printed(console)
+    assert loaders.MAX_OVERHEAD in find_limits(console).values()
 
 
 @pytest.mark.usefixtures("no_peers")
 def test_without_torch_there_are_no_loaders_to_measure(console):
     assert loaders.measure(console, LOADERS) == {}
-    assert "torch is not installed" in printed(console)
+    assert "torch" in printed(console)
 
 
 ESTIMATORS = estimators.Scale(sets=("adult",), epochs=2, repeats=1)
@@ -135,7 +143,7 @@ def test_the_estimators_are_measured_beside_a_peer(console):
     assert list(results["adult, hinge"]) == ["SGDClassifier", "shuffle", "mixture", "resplit by norms"]
     assert results["adult, hinge"]["SGDClassifier"]["over SGDClassifier"] == 1.0
     assert all(isfinite(value) for row in results.values() for value in numbers(row))
-    assert "limit 1.5 x" in printed(console)
+    assert find_limits(console)["shuffle"] == 1.5
 
 
 def test_without_a_peer_or_data_the_estimators_are_left_out(console, monkeypatch):
@@ -144,7 +152,7 @@ def test_without_a_peer_or_data_the_estimators_are_left_out(console, monkeypatch
 
     monkeypatch.setattr("lab.datasets.load", missing)
     assert estimators.measure(console, ESTIMATORS) == {}
-    assert printed(console) in ("adult is left out: There is no adult.\n", "")
+    assert printed(console).count("There is no adult.") == SKLEARN.present
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
     assert estimators.measure(console, ESTIMATORS) == {}
 
@@ -174,11 +182,11 @@ def test_k_means_is_measured_beside_a_peer(console):
         assert all(isfinite(value) for value in numbers(row))
     assert json.loads(json.dumps(results, allow_nan=False)) == results
     assert "n = 500, d = 10" in printed(console)  # components of mnist
-    assert "limit 1 x" in printed(console)
+    assert find_limits(console)["uniform"] == 1
 
 
-@pytest.mark.parametrize(("steps", "told"), [((9, 99), "after 99 steps"), ((1,), "not in as many"), ((), "not in as")])
-def test_a_race_ends_when_the_peers_inertia_is_reached_or_says_that_it_is_not(console, monkeypatch, steps, told):
+@pytest.mark.parametrize("steps", [(9, 99), (1,), ()])
+def test_a_race_ends_when_the_peers_inertia_is_reached_or_says_that_it_is_not(console, monkeypatch, steps):
     pytest.importorskip("sklearn")
 
     def fits(make, *arguments):
@@ -191,8 +199,8 @@ def test_a_race_ends_when_the_peers_inertia_is_reached_or_says_that_it_is_not(co
     rows = kmeans.race_fits(console, X, "kdd_bio", kmeans.Scale(clusters=3, batch=10, steps=steps))
     assert {row.get("times faster") for row in rows.values()} == {4.0 if 99 in steps else None}
     assert rows["its defaults"]["by default, of that inertia"] == 1.5
-    assert printed(console).count(told) == 2
-    assert printed(console).count("aimed for: 1.5") == 1
+    assert printed(console).count("99 steps") == (2 if 99 in steps else 0)
+    assert printed(console).count(": 1.5)") == 1  # what is aimed for
 
 
 def test_without_a_peer_or_data_k_means_is_left_out(console, monkeypatch):
@@ -201,7 +209,7 @@ def test_without_a_peer_or_data_k_means_is_left_out(console, monkeypatch):
 
     monkeypatch.setattr("lab.datasets.load", missing)
     assert kmeans.measure(console, KMEANS) == {}
-    assert printed(console).splitlines()[:1] in (["chest_accel is left out: There is no chest_accel."], [])
+    assert printed(console).count("There is no chest_accel.") == CLUSTERING.present
     monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
     assert kmeans.measure(console, KMEANS) == {}
 
@@ -223,7 +231,8 @@ def test_the_rates_of_solvers_are_measured_the_same_each_time(console):
     assert rates["svrg, VRM"]["rate"] < rates["sgd, VRM"]["rate"]
     assert list(draws) == ["lipschitz", "unbiased"]
     assert "uniform" not in draws["unbiased"]  # not reached in so few, and said so
-    assert "unbiased steps, uniform: too many draws" in printed(console)
+    (line,) = [line for line in printed(console).splitlines() if "unbiased" in line and "uniform" in line]
+    assert not re.search(r"\d", line)
     assert json.loads(json.dumps(results, allow_nan=False)) == results
     assert solvers.measure(console, scale) == results
 
@@ -252,13 +261,13 @@ def test_a_process_that_dies_is_told_and_the_others_go_on(console, monkeypatch):
     code = "import os, sys; os.abort() if sys.argv[1] == '1000' else print(1, 2e9, 3)"
     monkeypatch.setattr(processes, "HUGE_CODE", code)
     assert list(processes.huge_groups(console, (1000, 10**4))) == ["GB at 1e+04", "us for draw(100) at 1e+04"]
-    assert "n = 1e+03: the process died" in printed(console)
+    assert len([line for line in printed(console).splitlines() if "1e+03" in line]) == 1
 
 
 def test_memory_is_left_out_where_it_cannot_be_measured(console, monkeypatch):
     monkeypatch.setattr(sys, "platform", "other")
     assert processes.huge_groups(console, (1000,)) == {}
-    assert "on Linux only" in printed(console)
+    assert "Linux" in printed(console)
 
 
 def test_the_code_of_the_first_draw_runs():
@@ -293,7 +302,8 @@ def test_the_machine_is_described_without_the_peers_that_are_missing(monkeypatch
 
 def test_a_missing_peer_says_how_to_get_it():
     command = "pip install --editable '.[torch]'"
-    assert TORCH.absence == f"torch is not installed, so nothing is compared with it: {command}"
+    assert TORCH.absence.startswith("torch ")
+    assert TORCH.absence.endswith(command)
 
 
 def test_titles_of_benchmarks_differ():
@@ -310,8 +320,10 @@ def test_the_page_of_solvers_shows_the_rates_that_were_measured():
         row = " | ".join(f"{rates[f'{solver}, {name}']['rate']:.2f}" for name in columns)
         assert f"| `{solver}` | {row} |" in page
     few, many = (round(draws["unbiased"][name], -3) for name in ("VRM", "uniform"))
-    assert f"VRM took {few:,} draws to an excess of 1e-10 on the benchmark's problem, uniform draws {many:,}" in page
-    assert f"({draws['lipschitz']['uniform']:,}, VRM {draws['lipschitz']['VRM']:,})" in page
+    (told,) = [paragraph for paragraph in page.split("\n\n") if f"{few:,}" in paragraph]
+    lipschitz = [f"{draws['lipschitz'][name]:,}" for name in ("uniform", "VRM")]
+    places = [told.find(number) for number in (f"{few:,}", f"{many:,}", *lipschitz)]
+    assert -1 < places[0] < places[1] < places[2] < places[3]
 
 
 @pytest.mark.usefixtures("stand_ins")
@@ -320,7 +332,7 @@ def test_replay_is_measured_beside_a_peer(console):
     assert list(results) == ["family", "buffer", "memory"]
     assert {"sample and update, over cpprb", "add, over cpprb"} <= set(results["buffer"])
     assert all(value > 0 for value in numbers(results))
-    assert "of cpprb's time (limit 1)" in printed(console)
+    assert re.search(r"cpprb.*limit 1\)", printed(console))
 
 
 @pytest.mark.usefixtures("no_peers")

@@ -39,4 +39,4 @@ def test_the_most_memory_counts_what_is_there_at_once():
 @pytest.mark.usefixtures("no_peers")
 def test_without_torch_nothing_is_measured(console):
     assert norms.measure(console) == {}
-    assert "torch is not installed" in console.file.getvalue()
+    assert "torch" in console.file.getvalue()

@@ -15,6 +15,7 @@ from lab.experiments.blobs.protocol import (
     train_svm,
 )
 from lab.reproduce.records import Record
+from support.readings import read_intervals, read_numbers, read_shares
 from varmix import Groups, uniform, vrm
 
 
@@ -97,8 +98,12 @@ def test_uniform_again_is_the_same_problem_with_other_draws():
 
 
 def test_findings_have_a_claim_per_comparison_a_figure_and_the_mixture():
-    found = findings(records())
-    assert "two middle blobs" in found.claims[0].paper
+    made = records()
+    found = findings(made)
+    assert [claim.verdict for claim in found.claims].count("measured") == 3  # one arm ahead, reshuffling, and chance
+    assert len(found.claims) == 1 + len(ARMS) - 1  # the mixture itself, and every arm beside uniform draws
+    weights = [sum(r.result["mixture"][j] for j in MIDDLE_BLOBS) for r in made if r.config["arm"] == "mixture"]
+    assert read_intervals(found.claims[0].measured)[0].value == pytest.approx(np.mean(weights), rel=1e-2)
     assert len(found.pictures) == 1
     assert found.pictures[0].plot().axes[2].get_xlabel() == "iterations"
     (evolution,) = found.evolutions
@@ -119,7 +124,6 @@ def synthetic(arm, times):
         ([100, 110, 120, 90, 100, 100, 105, 95], "holds"),
         ([1000, 100, 3000, 500, 2000, 1000, 4000, 300], "too few runs"),
         ([400, 410, 420, 400, 390, 400, 395, 410], "does not hold"),  # faster, but not by what is asked
-        ([4000, 4100, 4200, 4000, 3900, 4000, 3950, 4100], "does not hold"),
         ([100, 110, None, None, None, None, None, None], "too few runs"),
         ([None] * 8, "does not hold"),
     ],
@@ -130,14 +134,14 @@ def test_a_speed_up_is_claimed_only_when_its_interval_says_so_and_misses_count(m
         synthetic("mixture", mine) + synthetic("uniform", times) + synthetic("uniform again", times)
     ).claims
     assert claims[1].verdict == verdict
-    assert ("never did" in claims[1].measured) == (None in mine)
+    assert read_shares(claims[1].measured) == ([(mine.count(None), 8)] if None in mine else [])
 
 
 def test_uniform_against_itself_is_measured_and_not_claimed():
     times = list(range(900, 1000, 10))
     claims = findings(synthetic("uniform", times) + synthetic("uniform again", times)).claims
     assert claims[-1].verdict == "measured"
-    assert "1 [1, 1] times sooner" in claims[-1].measured
+    assert read_intervals(claims[-1].measured) == [(1, 1, 1)]
 
 
 def test_other_places_are_measured_beside():
@@ -149,4 +153,4 @@ def test_other_places_are_measured_beside():
     ]
     (claim,) = findings(rows).claims
     assert claim.verdict == "measured"
-    assert "60 above the origin, 12 wide" in claim.measured
+    assert read_numbers(claim.measured)[-3:] == [60, 12, PLACES["closer"].deviation]  # height, width, deviation

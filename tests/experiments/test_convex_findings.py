@@ -11,6 +11,12 @@ from lab.experiments.convex.protocol import BATCH_SIZES
 from lab.experiments.convex.table import Table, _interpolate_epochs
 from lab.experiments.convex.tasks import SIX_TASKS, TASKS
 from lab.reproduce.records import Record
+from support.readings import read_entries, read_intervals, read_numbers, read_shares
+
+# Claims by a key word of theirs.
+MIXTURE_CLAIM, CROSS_CLAIM, ARRIVALS, SAVINGS = "automatic groups", "cut anew", "for good", "fewer draws"
+SIZES, METER, CONSTRUCTORS = "in proportion", "gain meter", "Other groups"
+REPLACEMENT, CHANCE = "With replacement", "against itself"
 
 
 def record(config, result):
@@ -81,9 +87,8 @@ def test_within_a_run_a_level_counts_from_when_it_is_kept():
         table = Table(records + ended("w8a", arm, [end] * 8))
         assert table.within("w8a", 32, arm).value == times
         assert table.within("w8a", 1, arm) is None
-    (claim,) = claims(records + ended("w8a", "VRB", [0.4] * 8), "for good")
-    assert "VRB: w8a 2 [2, 2]" in claim.measured
-    assert "reshuffling: w8a 1 [1, 1]" in claim.measured
+    (claim,) = claims(records + ended("w8a", "VRB", [0.4] * 8), ARRIVALS)
+    assert read_entries(claim.measured) == {RESHUFFLING: "w8a 1 [1, 1]", "VRB": "w8a 2 [2, 2]"}
 
 
 def mixture_at(level, others=()):
@@ -98,23 +103,22 @@ def mixture_at(level, others=()):
     [
         (mixture_at(0.2), "holds"),
         (mixture_at(0.5), "does not hold"),  # better, but not by what is asked
-        (mixture_at(0.2, [("adult", 0.9)]), "holds"),
         (mixture_at(0.2, [("adult", 3.0)]), "does not hold"),  # loses on one that is not of the six
         (mixture_at(0.2, [("adult", None)]), "does not hold"),  # and so does an arm that diverges
-        (mixture_at(None), "does not hold"),
-        ([r for r in mixture_at(0.2) if r.config["task"] != "w8a"], "too few runs"),
         ([r for r in mixture_at(0.2) if (r.config["task"], r.config["arm"]) != ("w8a", MIXTURE)], "too few runs"),
     ],
 )
 def test_the_mixture_has_to_win_on_six_and_to_lose_nowhere(records, expected):
-    assert verdict(records, "automatic groups") == expected
+    assert verdict(records, MIXTURE_CLAIM) == expected
 
 
 def test_what_diverged_is_said_and_no_number_made_up():
-    (claim,) = claims(mixture_at(0.2, [("adult", None)]), "automatic groups")
+    (claim,) = claims(mixture_at(0.2, [("adult", None)]), MIXTURE_CLAIM)
     assert "adult diverged" in claim.measured
-    (claim,) = claims(mixture_at(None), "automatic groups")
-    assert "Geometric mean diverged" in claim.measured
+    (claim,) = claims(mixture_at(None), MIXTURE_CLAIM)
+    assert claim.verdict == "does not hold"
+    assert claim.measured.count("diverged") == 1 + len(SIX_TASKS)  # the mean, and every task
+    assert read_intervals(claim.measured) == []
     assert "nan" not in claim.measured
 
 
@@ -138,14 +142,16 @@ def cross_at(level, arm=CROSS, spread=0.2, **more):
     ],
 )
 def test_cross_refresh_has_to_be_low_and_safe(records, expected):
-    assert verdict(baselines() + records, "cut anew") == expected
+    assert verdict(baselines() + records, CROSS_CLAIM) == expected
 
 
 def test_the_default_learner_is_judged_and_the_other_stands_beside_it():
     both = baselines() + cross_at(0.28) + cross_at(0.1, CROSS_NEYMAN)
-    (claim,) = claims(both, "cut anew")
+    (claim,) = claims(both, CROSS_CLAIM)
     assert claim.verdict == "does not hold"
-    assert "With the learner Neyman: Geometric mean 0.1" in claim.measured
+    told = read_intervals(claim.measured)
+    assert len(told) == 2 * (1 + len(SIX_TASKS))  # of both learners the mean and every task
+    assert (told[0].value, told[7].value) == pytest.approx((0.28, 0.1), rel=0.2)
 
 
 @pytest.mark.parametrize(
@@ -220,26 +226,23 @@ SLOW = lengths("kegg_undirected", {2: 8.0, 4: 4.0, 6: 3.0, 8: 2.5, 10: 2.0})
     [
         (SAVING, "holds"),
         ([r for r in SAVING if r.config["task"] != "kegg_undirected"], "too few runs"),
-        ([r for r in SAVING if r.config["task"] != "kegg_undirected"] + SLOW, "does not hold"),
         (SLOW, "does not hold"),
     ],
 )
 def test_saved_draws_are_claimed_of_four_tasks_only(records, expected):
-    assert verdict(baselines() + records, "fewer draws") == expected
+    assert verdict(baselines() + records, SAVINGS) == expected
 
 
 def test_an_arm_that_never_gets_there_is_below_one_and_breaks_nothing():
-    (claim,) = claims(baselines() + SLOW, "fewer draws")
+    (claim,) = claims(baselines() + SLOW, SAVINGS)
     assert "kegg_undirected <1 [<1, <1]" in claim.measured
 
 
-@pytest.mark.parametrize(
-    ("level", "expected"), [(1.0, "holds"), (0.8, "holds"), (0.5, "does not hold"), (1.8, "does not hold")]
-)
+@pytest.mark.parametrize(("level", "expected"), [(1.0, "holds"), (0.5, "does not hold"), (1.8, "does not hold")])
 def test_little_gained_means_a_mean_around_one(level, expected):
     records = baselines() + [r for n in SIX_TASKS for r in ended(n, PROPORTIONAL, around(level, 0.1, seed=len(n)))]
-    assert verdict(records, "little is gained") == expected
-    assert verdict([r for r in records if r.config["task"] != "w8a"], "little is gained") == "too few runs"
+    assert verdict(records, SIZES) == expected
+    assert verdict([r for r in records if r.config["task"] != "w8a"], SIZES) == "too few runs"
 
 
 def metered(power=0.9, noise=0.05, losing=None):
@@ -265,12 +268,12 @@ def metered(power=0.9, noise=0.05, losing=None):
     ],
 )
 def test_the_meter_has_to_be_right_about_how_much_and_never_to_praise_a_loss(records, expected):
-    assert verdict(records, "gain meter") == expected
+    assert verdict(records, METER) == expected
 
 
 def test_every_pair_has_its_early_gain_beside_its_outcome():
     notes = " ".join(findings(metered(losing=[0.1, None])).notes)
-    assert "mixture, batch 32: california_housing 1.2: " in notes
+    assert "california_housing 1.2: " in notes
     assert "w8a 7: diverged" in notes
     pairs = Table(metered()).pairs()
     assert len(pairs) == 2 * len(SIX_TASKS)
@@ -280,18 +283,24 @@ def test_every_pair_has_its_early_gain_beside_its_outcome():
 def test_a_mean_over_fewer_tasks_than_others_says_so():
     records = mixture_at(0.2) + ended("w8a", "mixture of labels", around(0.5))
     records += [r for name in SIX_TASKS for r in ended(name, "mixture of norms", around(0.6))]
-    (claim,) = claims(records, "Other groups")
-    assert "over 1 of 6 tasks, where mixture has 0.2" in claim.measured
-    assert "mixture of norms 0.6" in claim.measured
+    (claim,) = claims(records, CONSTRUCTORS)
+    fewer, all_six = claim.measured.split("; ")
+    assert read_shares(fewer) == [(1, 6)]
+    assert read_shares(all_six) == []
+    assert [interval.value for interval in read_intervals(fewer)[:2]] == pytest.approx([0.5, 0.2], rel=0.2)
+    assert read_intervals(all_six)[0].value == pytest.approx(0.6, rel=0.2)
 
 
 def test_searches_that_ended_far_away_are_named():
     far = {"part": "tune", "task": "w8a", "batch": 1, "arm": "VRB", "epochs": 10}
     notes = findings([record(far, {"best": -9.5, "tried": {"-9.5": 1.0}})]).notes
-    assert "Best at the far end of the steps tried: VRB on w8a, batch 1, 10 epochs." in notes
+    (note,) = [note for note in notes if "VRB" in note and "w8a" in note]
+    assert read_numbers(note) == [1, 10]  # the batch, and the epochs
+    near = findings([record(far, {"best": 0.5, "tried": {"0.5": 1.0}})]).notes
+    assert not [note for note in near if "VRB" in note]
 
 
-@pytest.mark.parametrize("names", [["adult"], ["california_housing"], ["adult", "covtype, elevation"]])
+@pytest.mark.parametrize("names", [["adult"], ["california_housing"]])
 def test_findings_can_be_made_from_any_task_alone(names):
     records = baselines(names) + baselines(names, batch=1)
     for gain, arm in enumerate(ARMS, 1):
@@ -301,9 +310,8 @@ def test_findings_can_be_made_from_any_task_alone(names):
     found = findings(records)
     assert {claim.verdict for claim in found.claims} <= {"too few runs", "measured"}
     assert not any("None" in claim.measured or "nan" in claim.measured for claim in found.claims)
-    assert found.pictures[0].plot().axes[1].get_title() == f"mean of {len(set(names) & set(SIX_TASKS))} task" + "s" * (
-        not set(names) & set(SIX_TASKS)
-    )
+    title = found.pictures[0].plot().axes[1].get_title()
+    assert read_numbers(title) == [len(set(names) & set(SIX_TASKS))]
 
 
 def test_findings_can_be_made_while_runs_are_missing():
@@ -318,16 +326,16 @@ def test_the_figure_shows_tasks_arms_and_the_meter():
     left, middle, right = findings(metered()).pictures[0].plot().axes
     assert [label.get_text() for label in left.get_yticklabels()] == SIX_TASKS
     assert [label.get_text() for label in middle.get_yticklabels()] == [MIXTURE, CROSS]
-    assert middle.get_title() == "mean of 6 tasks"
+    assert read_numbers(middle.get_title()) == [6]
     drawn = findings(metered() + ended("w8a", "mixture of labels", around(0.5))).pictures[0].plot()
-    assert drawn.axes[1].get_yticklabels()[-1].get_text() == "mixture of labels (of 1)"
+    assert drawn.axes[1].get_yticklabels()[-1].get_text().startswith("mixture of labels (of 1")
     drawn.canvas.draw()
     assert "0.2" in [label.get_text() for label in drawn.axes[0].get_xticklabels()]
-    assert right.get_xlabel() == "early gain"
+    assert "gain" in right.get_xlabel()
     assert len(right.lines) == 3  # two arms, and the line of improvement = gain
 
 
 def test_reshuffling_again_and_the_others_are_measured_and_not_claimed():
     records = baselines() + [r for n in SIX_TASKS for r in ended(n, "uniform", around(3.0))]
-    assert verdict(records, "With replacement") == "measured"
-    assert verdict(records, "against itself") == "measured"
+    assert verdict(records, REPLACEMENT) == "measured"
+    assert verdict(records, CHANCE) == "measured"

@@ -12,6 +12,7 @@ from lab.experiments.kmeans.arms import AGAIN, ARMS, CELLS, PUBLISHED, UNIFORM, 
 from lab.experiments.kmeans.data import GENERATED, KDD, REAL_SETS, SETS
 from lab.experiments.kmeans.protocol import plan, run, then
 from lab.reproduce.records import Record, Records
+from support.readings import read_numbers
 from varmix._presets import importance, uniform
 
 pytest.importorskip("sklearn")
@@ -114,7 +115,7 @@ def test_the_whole_of_it_in_small(tmp_path):
     assert len(starts) == 1  # one seeding for all
     found = kmeans.EXPERIMENT.findings(made)
     assert {claim.verdict for claim in found.claims} == {"too few runs", "measured"}
-    assert "2 seedings x 2 runs" in found.claims[0].settings
+    assert read_numbers(found.claims[0].settings)[:2] == [2, 2]  # seedings, and runs of each
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 import json
 import multiprocessing
 
-import numpy as np
 import pytest
 
 from lab.reproduce.records import Record, Records
@@ -72,14 +71,15 @@ def test_any_byte_that_is_changed_is_damage_or_changes_nothing(tmp_path):
     records = Records(tmp_path)
     path = records.write(record(value=3.9316818330000003))
     content = path.read_bytes()
-    letters = {place for place, byte in enumerate(content) if chr(byte).isalnum()}
-    sampled = np.random.default_rng(0).choice(sorted(letters), 60, replace=False).tolist()
-    places = sorted({*range(len(content))} - letters) + sampled  # all of the structure, and some of the rest
-    for place in places:
+    damaged = 0
+    for place in range(len(content)):
         for byte in b"e9N[ ":
             path.write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
             assert records.read("demo", [CONFIG]) in ([], [record(value=3.9316818330000003)])
-    assert len(records.damaged) > 4 * len(places)
+            while records.damaged:
+                records.damaged.pop().unlink()  # a free name is looked for one by one
+                damaged += 1
+    assert damaged > 4 * len(content)
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '{"sha256": "", "wall_seconds": NaN}', "null", "\x00" * 500])

@@ -39,7 +39,7 @@ from varmix.meter import GainMeter
 from varmix.rl import ReplayBuffer
 
 # Four runs of a blink and four that take a second: enough to be stopped in the middle of.
-PLAN = [regret.plan("quick")[0] | {"rounds": rounds, "seed": seed} for rounds in (20, 6000) for seed in range(4)]
+PLAN = [regret.plan("quick")[0] | {"rounds": rounds, "seed": seed} for rounds in (20, 4000) for seed in range(4)]
 CODE = f"""
 import json
 from dataclasses import replace

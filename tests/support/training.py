@@ -34,7 +34,7 @@ def main(path, epochs=5):
             optimiser.step()
             loader.update(draw, norms.last_layer(logits, y))
         if dist.get_rank() == 0:
-            print(f"epoch {loader.epoch}: gain {loader.meter.gain}", flush=True)
+            print(f"epoch {loader.epoch}: gain {loader.gain}", flush=True)
             torch.save({"model": model.module.state_dict(), "loader": loader.state_dict()}, path)
     dist.destroy_process_group()
 

@@ -99,7 +99,7 @@ def findings(records: Sequence[Record]) -> Findings:
         "edge of stability). Reshuffling is two arms of independent runs, pooled; the second "
         "beside the first shows how far chance goes. Settings were chosen with the first seven tasks in view; the "
         "others are there to see whether it holds beyond them.",
-        *([f"Not run here, for want of data or in quick mode: {'; '.join(absent)}."] if absent else []),
+        *([f"Not run here, because data are missing or the mode is quick: {'; '.join(absent)}."] if absent else []),
         *_find_edges(records),
         *_describe_gains(table),
     ]

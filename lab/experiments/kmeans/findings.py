@@ -152,7 +152,7 @@ def findings(records: Sequence[Record]) -> Findings:
             "path and the lesser time of each stretch counts. Beta (in units of one over the mean squared distance at "
             "the seeding) and gamma of the published arm were chosen on an inner split of the training part, on other "
             "seedings. The paper's CSN is not public; chest_accel is another set of that size.",
-            *([f"Not run here, for want of data or in quick mode: {', '.join(absent)}."] if absent else []),
+            *([f"Not run here, because data are missing or the mode is quick: {', '.join(absent)}."] if absent else []),
             *(["The points named generated are made up: they show that everything runs."] * (GENERATED in table.sets)),
             *_describe_tuning(records),
         ],

@@ -47,7 +47,7 @@ def findings(records: Sequence[Record]) -> Findings:
             SETUP_NOTE,
             DATA_NOTE,
             OTHERS_NOTE,
-            *([f"Not run here, for want of data or in quick mode: {'; '.join(absent)}."] if absent else []),
+            *([f"Not run here, because data are missing or the mode is quick: {'; '.join(absent)}."] if absent else []),
             *_find_edges(records),
         ],
     )

@@ -27,8 +27,8 @@ class Groups(Family):
     """Component j draws the points labelled j: `p_j = (1 - smoothing) * (target inside j) + smoothing * target`.
 
     The uniform law, and so the smoothing and the uniform component, is a mixture of the groups by their masses W, the
-    parts of the target that they hold.  So the lanes are always the groups: lane j serves the share `pi_j = (1 -
-    smoothing) w_j + W_j (w_u + smoothing (1 - w_u))`, and the density of a point is `pi_j / W_j`.
+    parts of the target that they hold.  So the lanes are always the groups.  Lane j serves the share
+    `pi_j = (1 - smoothing) w_j + W_j (w_u + smoothing (1 - w_u))`, and the density of a point is `pi_j / W_j`.
 
     With `replacement=False` every group is visited in a shuffled order and reshuffled when it runs out: the reshuffled
     mixture, to be used with round-robin allocation (`varmix.vrm` chooses it) or shuffled.  With a fixed mixture it is
