@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def perform_jobs(jobs: Sequence[Job], out: Path, workers: int, console: Console)
     failures: list[Failure] = []
     with _show_bars(jobs, console) as (progress, bars), _open_pool(min(workers, len(jobs))) as pool:
         try:
-            with _ignore_interrupts():
+            with _hold_interrupts():
                 futures: dict[Future[str | None], Job] = {
                     pool.submit(_perform_job, job, out): job for job in one_of_each_first(jobs)
                 }
@@ -133,16 +133,28 @@ def _open_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 @contextmanager
-def _ignore_interrupts() -> Iterator[None]:
-    """Let workers that are started meanwhile ignore Ctrl-C from their first moment: this process tells them to end."""
+def _hold_interrupts() -> Iterator[None]:
+    """Answer Ctrl-C when the block is left, not inside it; workers that are started inside never hear it.
+
+    They inherit what this thread blocks, while other threads of this process would still let a Ctrl-C through: so there
+    is a handler, too.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    heard: list[int] = []
+    resource_tracker.ensure_running()  # starting it later would unblock Ctrl-C
+    handler = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    blocks = hasattr(signal, "pthread_sigmask")  # not on Windows
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if blocks else None
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if heard:
+        raise KeyboardInterrupt
 
 
 def _follow_parent(watched: Connection) -> None:
