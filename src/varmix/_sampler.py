@@ -385,7 +385,8 @@ class Sampler:
     def draw_all(self) -> Draw:
         """Return a receipt for every atom once, for feedback with full information.
 
-        The weighted mean over it is the mean under the target, exactly; reweighting does not apply.
+        The weighted mean over it is the mean under the target, exactly; reweighting does not apply.  Its feedback
+        teaches the learner and leaves the meter alone: nothing was sampled.
         """
         space = self._components.space
         if not isinstance(space, Points):
@@ -400,7 +401,8 @@ class Sampler:
             atoms = np.flatnonzero(space.target)
             weights = space.target[atoms] * len(atoms)
         ratios = self._components.ratios(atoms)
-        return seal_draw(atoms, weights, ratios, 1.0 / weights, self._ledger.issue(), self._ledger.sampler_id)
+        serial, sampler_id = self._ledger.issue(), self._ledger.sampler_id
+        return seal_draw(atoms, weights, ratios, 1.0 / weights, serial, sampler_id, complete=True)
 
     def update(self, draw: Draw, norms: ArrayLike, *, gradient: ArrayLike | None = None) -> None:
         """Learn from the losses or gradient norms of a batch.
@@ -460,10 +462,10 @@ class Sampler:
             self._components.observe(draw, norms)
         self._learned = learned
         self._ledger.use(draw.serial)
-        if moments is None:
-            self._meter.add(evidence, gradient)
-        else:
+        if moments is not None:
             self._meter.add_moments(moments, gradient)
+        elif not draw.complete:
+            self._meter.add(evidence, gradient)
 
     def end_epoch(self) -> None:
         """Tell the components that an epoch is over."""

@@ -1,5 +1,6 @@
 """Sampler(labels): what it takes, what it refuses, and what it says of itself."""
 
+import pickle
 import re
 import subprocess
 import sys
@@ -195,6 +196,16 @@ def test_refused_feedback_does_not_reach_the_meter():
     assert str(sampler.meter.state_dict()) == str(before)
     sampler.update(draw, np.ones(4))
     assert sampler.meter.batches == 4
+
+
+def test_feedback_for_all_points_teaches_and_is_no_part_of_the_gain():
+    sampler = trained(vrm(Groups(LABELS), rng=0), rounds=5)
+    before, mixture, everything = sampler.gain, sampler.mixture, pickle.loads(pickle.dumps(sampler.draw_all()))
+    sampler.update(everything, LOSSES[everything.indices])
+    assert everything.complete
+    assert not sampler.draw(2).complete
+    assert sampler.gain == before
+    assert sampler.mixture.tolist() != mixture.tolist()
 
 
 def test_the_learned_gain_is_that_of_what_waits_to_be_played():

@@ -17,7 +17,7 @@ Rows: TypeAlias = Callable[[IntArray], FloatArray]
 class _Fields:
     """The fields of a receipt while it is being written."""
 
-    __slots__ = ("_ratios", "density", "groups", "indices", "sampler_id", "serial", "weights")
+    __slots__ = ("_ratios", "complete", "density", "groups", "indices", "sampler_id", "serial", "weights")
 
     def __init__(
         self,
@@ -28,6 +28,7 @@ class _Fields:
         serial: int,
         sampler_id: str,
         groups: IntArray | None,
+        complete: bool,
     ) -> None:
         self.indices = indices
         self.weights = weights
@@ -36,6 +37,7 @@ class _Fields:
         self.serial = serial
         self.sampler_id = sampler_id
         self.groups = groups
+        self.complete = complete
 
 
 class Draw(_Fields):
@@ -63,6 +65,8 @@ class Draw(_Fields):
         Number of this draw in its sampler.
     sampler_id
         Which sampler drew.
+    complete
+        Whether it lists every atom once (`Sampler.draw_all`): then nothing was sampled.
     """
 
     __slots__ = ()
@@ -100,8 +104,8 @@ class Draw(_Fields):
         return f"Draw(serial={self.serial}, m={len(self)}, k={self.ratios.shape[1]})"
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        fields = self.indices, self.weights, self.ratios, self.density, self.serial, self.sampler_id, self.groups
-        return seal_draw, fields
+        arrays = self.indices, self.weights, self.ratios, self.density
+        return seal_draw, (*arrays, self.serial, self.sampler_id, self.groups, self.complete)
 
 
 def seal_draw(
@@ -112,6 +116,7 @@ def seal_draw(
     serial: int,
     sampler_id: str,
     groups: IntArray | None = None,
+    complete: bool = False,
 ) -> Draw:
     """Make a receipt; its arrays become read-only.
 
@@ -127,7 +132,7 @@ def seal_draw(
         groups.setflags(write=False)
     if not callable(ratios):
         ratios.setflags(write=False)
-    fields = _Fields(indices, weights, ratios, density, serial, sampler_id, groups)
+    fields = _Fields(indices, weights, ratios, density, serial, sampler_id, groups, complete)
     fields.__class__ = Draw
     return fields  # type: ignore[return-value]
 
