@@ -197,7 +197,7 @@ def _format_table(rows: Mapping[str, str]) -> list[str]:
 
 
 def draw_bars(mixture: np.ndarray[Any, np.dtype[np.float64]], names: Sequence[str] = ()) -> list[str]:
-    r"""Give a bar per component, the last of which is the uniform one; those without a name are numbered.
+    r"""Return a bar per component, the last of which is the uniform one; those without a name are numbered.
 
     Examples
     --------

@@ -25,23 +25,26 @@ def vrm(
     reweight: Reweight = exact,
     rng: int | np.random.Generator | None = None,
 ) -> Sampler:
-    """Variance reduction with mixtures: the families with the uniform component behind them, adapted online.
+    """Return a sampler whose mixture is always on: variance reduction with mixtures, as in the paper.
+
+    It differs from `varmix.Sampler` for groups without replacement, where that plays plain shuffling until the mixture
+    pays, and in that the uniform component is always added.
 
     Parameters
     ----------
-    families
-        One or more families over one space.
+    *families
+        One or more families of components over the same points.
     gamma
-        Least share of the uniform component, 0.1 unless told; a learner that is given has its own.
+        Smallest share of the uniform component; no weight exceeds `1 / gamma`.  Default: 0.1, or the learner's own.
     learner
-        `BarrierNewton(gamma)` unless told.
+        Learner that adapts the mixture.  Default: `BarrierNewton(gamma)`.
     allocate
-        Unless told, `stratified`; for groups without replacement `round_robin`, or, where the learner is `Cautious`,
-        `Shuffled`, which is then plain shuffling until it pays.
+        How the slots of a batch are distributed over components.  Default: `stratified`; for groups without replacement
+        `round_robin`, or `Shuffled` with a `Cautious` learner.
     reweight
-        `exact` unless told.
+        How densities become weights.  Default: `exact`, which is unbiased.
     rng
-        Seed, generator or None.
+        Seed, generator to take a seed from, or None.  Default: None, a new seed.
 
     Examples
     --------

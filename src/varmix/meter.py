@@ -10,7 +10,7 @@ from varmix._core.draw import Draw
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError, read_array, read_count, read_number, require_entries, wrap_load_errors
 from varmix._core.validation import FloatArray, State, as_count, as_floats
-from varmix._kernels.cost import add_moments, measure_receipt, write_moments
+from varmix._kernels import cost
 from varmix.learners._cautious import OFF_BELOW, ON_ABOVE
 
 NORMAL_QUANTILE = 1.959963984540054  # standard deviations on either side of a 95 % interval
@@ -72,7 +72,7 @@ class Moments(NamedTuple):
     def of(cls, evidence: Evidence) -> "Moments":
         """Give the moments of a draw's evidence."""
         means = np.empty(4)
-        largest = write_moments(evidence.coefficients, evidence.density, means)
+        largest = cost.write_moments(evidence.coefficients, evidence.density, means)
         uniform, mixture, weight, square = means.tolist()
         return cls(len(evidence.density), uniform, mixture, weight, square, largest)
 
@@ -95,7 +95,7 @@ class GainMeter:
     Give it draws: `draw_all` has no sampling to measure.
 
     The gain of the whole run has the time in it when nothing was known yet.  `gain_since_last_call` returns that of the
-    stretch since it was last called, which says what holds now and foretells better where a run will end.
+    stretch since it was last called, which says what holds now and predicts better where a run will end.
 
     Parameters
     ----------
@@ -122,36 +122,35 @@ class GainMeter:
         self._window = None if window is None else as_count(window, "window", least=2)
         self._off_below, self._on_above = RESHUFFLED if reshuffled else REPLACED
         self._cautious = bool(cautious)
-        self._numbers = np.zeros(21)
-        self._numbers[4] = 1.0 if self._window is None else 1.0 - 1.0 / self._window
-        # Views of the numbers, after the batches, draws, largest weight, unit and decay.  Of receipts with m draws,
-        # a = mean(r l^2) and b = mean(r^2 l^2), in units of the largest second moment seen.
-        self._sums = self._numbers[5:10]  # m, m r, m r^2, m a, m b
-        self._squares = self._numbers[10:14]  # m^2, m^2 aa, m^2 ab, m^2 bb: how much the sums vary
-        self._recent = self._numbers[14:16]  # m a, m b since `gain_since_last_call` was called
-        self._pairs = self._numbers[
-            16:21
-        ]  # of successive mean gradients: number, inner products, squares, a / m, 1 / m
+        self._numbers = np.zeros(cost.METER_SIZE)
+        self._numbers[cost.DECAY] = 1.0 if self._window is None else 1.0 - 1.0 / self._window
+        # Views of the sums.  Of receipts with m draws, a = mean(r l^2) and b = mean(r^2 l^2), in units of the largest
+        # second moment seen.
+        self._sums = self._numbers[cost.SUMS : cost.SQUARES]  # m, m r, m r^2, m a, m b
+        self._squares = self._numbers[cost.SQUARES : cost.RECENT]  # m^2, m^2 aa, m^2 ab, m^2 bb: how the sums vary
+        self._recent = self._numbers[cost.RECENT : cost.PAIRS]  # m a, m b since `gain_since_last_call` was called
+        # Of successive mean gradients: their number, inner products, squares, a / m and 1 / m.
+        self._pairs = self._numbers[cost.PAIRS :]
         self._previous: FloatArray | None = None
 
     @property
     def batches(self) -> int:
         """Number of receipts."""
-        return int(self._numbers[0])
+        return int(self._numbers[cost.BATCHES])
 
     @property
     def draws(self) -> int:
         """Number of draws of all receipts."""
-        return int(self._numbers[1])
+        return int(self._numbers[cost.DRAWS])
 
     @property
     def largest_weight(self) -> float:
         """The largest importance weight of any draw."""
-        return float(self._numbers[2])
+        return float(self._numbers[cost.LARGEST])
 
     @property
     def _unit(self) -> float:
-        return float(self._numbers[3])
+        return float(self._numbers[cost.UNIT])
 
     def update(self, draw: Draw, norms: ArrayLike, *, gradient: ArrayLike | None = None) -> None:
         """Add a receipt.
@@ -171,14 +170,14 @@ class GainMeter:
 
     def add(self, evidence: Evidence, gradient: FloatArray | None = None) -> None:
         """Add the evidence of a receipt, and its mean gradient as `check_gradient` returns it; this cannot fail."""
-        measure_receipt(evidence.coefficients, evidence.density, self._numbers)
+        cost.measure_receipt(evidence.coefficients, evidence.density, self._numbers)
         if gradient is not None or self._previous is not None:
             self._add_gradient(gradient, float(evidence.coefficients.mean()), len(evidence.density))
 
     def add_moments(self, seen: Moments, gradient: FloatArray | None = None) -> None:
         """Add the moments of a receipt that several processes have summed up; this cannot fail."""
         m, uniform, mixture, weight, square, largest = seen
-        add_moments(float(m), uniform, mixture, weight, square, largest, self._numbers)
+        cost.add_moments(float(m), uniform, mixture, weight, square, largest, self._numbers)
         if gradient is not None or self._previous is not None:
             self._add_gradient(gradient, seen.uniform, seen.draws)
 
@@ -337,7 +336,7 @@ class GainMeter:
             "draws": self.draws,
             "largest_weight": self.largest_weight,
             "unit": self._unit,
-            "decay": float(self._numbers[4]),
+            "decay": float(self._numbers[cost.DECAY]),
             "sums": self._sums.copy(),
             "recent": self._recent.copy(),
             "squares": self._squares.copy(),
@@ -348,7 +347,7 @@ class GainMeter:
         """Go on where a meter with the same window was saved; raise `CheckpointError` and stay as before otherwise."""
         require_entries(state, set(self.state_dict()), "a GainMeter")
         with wrap_load_errors("a GainMeter"):
-            if read_number(state, "decay", most=1.0) != self._numbers[4]:
+            if read_number(state, "decay", most=1.0) != self._numbers[cost.DECAY]:
                 raise CheckpointError(
                     "The saved meter has another window: build the meter as it was when it was saved."
                 )
@@ -362,7 +361,7 @@ class GainMeter:
             if batches:
                 self._check_sums(batches, draws, largest, sums, squares, recent)
                 _check_pairs(batches, pairs)
-        self._numbers[:4] = batches, draws, largest, unit
+        self._numbers[: cost.DECAY] = batches, draws, largest, unit
         self._sums[:], self._recent[:], self._squares[:], self._pairs[:] = sums, recent, squares, pairs
         self._previous = None
 

@@ -58,40 +58,46 @@ def write_moments(coefficients: FloatArray, density: FloatArray, out: FloatArray
     return largest
 
 
+# Places in the numbers of a meter: single numbers, then where the sums, their squares, the sums since the last call and
+# the pairs of gradients begin.  `varmix.meter` says what they are.
+BATCHES, DRAWS, LARGEST, UNIT, DECAY = 0, 1, 2, 3, 4
+SUMS, SQUARES, RECENT, PAIRS, METER_SIZE = 5, 10, 14, 16, 21
+
+
 @kernel
 def add_moments(
     m: float, uniform: float, mixture: float, weight: float, square: float, largest: float, meter: FloatArray
 ) -> None:
-    """Add the moments of a receipt to the numbers of a meter, whose layout `varmix.meter` describes.
+    """Add the moments of a receipt to the numbers of a meter.
 
     Second moments are kept in units of the largest one seen, so that their squares neither overflow nor vanish.
     """
     size = max(uniform, mixture)
-    if size > meter[3]:
-        factor = meter[3] / size
-        for i in (8, 9, 14, 15, 17, 18, 19):
+    if size > meter[UNIT]:
+        factor = meter[UNIT] / size
+        for i in (SUMS + 3, SUMS + 4, RECENT, RECENT + 1, PAIRS + 1, PAIRS + 2, PAIRS + 3):
             meter[i] *= factor
-        for i in (11, 12, 13):
+        for i in (SQUARES + 1, SQUARES + 2, SQUARES + 3):
             meter[i] *= factor * factor
-        meter[3] = size
-    unit = meter[3] if meter[3] > 0.0 else 1.0
-    a, b, decay = uniform / unit, mixture / unit, meter[4]
-    meter[0] += 1.0
-    meter[1] += m
-    meter[2] = max(meter[2], largest)
-    meter[5] = decay * meter[5] + m
-    meter[6] = decay * meter[6] + m * weight
-    meter[7] = decay * meter[7] + m * square
-    meter[8] = decay * meter[8] + m * a
-    meter[9] = decay * meter[9] + m * b
-    meter[10] = decay * decay * meter[10] + m * m
-    meter[11] = decay * decay * meter[11] + m * a * (m * a)
-    meter[12] = decay * decay * meter[12] + m * a * (m * b)
-    meter[13] = decay * decay * meter[13] + m * b * (m * b)
-    meter[14] += m * a
-    meter[15] += m * b
+        meter[UNIT] = size
+    unit = meter[UNIT] if meter[UNIT] > 0.0 else 1.0
+    a, b, decay = uniform / unit, mixture / unit, meter[DECAY]
+    meter[BATCHES] += 1.0
+    meter[DRAWS] += m
+    meter[LARGEST] = max(meter[LARGEST], largest)
+    meter[SUMS] = decay * meter[SUMS] + m
+    meter[SUMS + 1] = decay * meter[SUMS + 1] + m * weight
+    meter[SUMS + 2] = decay * meter[SUMS + 2] + m * square
+    meter[SUMS + 3] = decay * meter[SUMS + 3] + m * a
+    meter[SUMS + 4] = decay * meter[SUMS + 4] + m * b
+    meter[SQUARES] = decay * decay * meter[SQUARES] + m * m
+    meter[SQUARES + 1] = decay * decay * meter[SQUARES + 1] + m * a * (m * a)
+    meter[SQUARES + 2] = decay * decay * meter[SQUARES + 2] + m * a * (m * b)
+    meter[SQUARES + 3] = decay * decay * meter[SQUARES + 3] + m * b * (m * b)
+    meter[RECENT] += m * a
+    meter[RECENT + 1] += m * b
     if decay < 1.0:
-        for i in range(16, 21):
+        for i in range(PAIRS, METER_SIZE):
             meter[i] *= decay
 
 

@@ -45,20 +45,21 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
     batch_size
         Points in a batch, of all processes together.
     learner
-        How the mixture adapts: for groups without replacement `varmix.learners.Cautious()` unless told, which is plain
-        shuffling until the mixture pays; else, or to have the mixture from the first batch on,
-        `varmix.learners.BarrierNewton()`.
+        Learner that adapts the mixture.  Default: `varmix.learners.Cautious()` for groups without replacement, which is
+        plain shuffling until the mixture pays; otherwise `varmix.learners.BarrierNewton()`, which is on from the first
+        batch.
     gamma
-        Least share of the uniform component, 0.1 unless told.
+        Smallest share of the uniform component: no weight exceeds `1 / gamma` (times the scale of a shard).  Default:
+        0.1, or the learner's own.
     allocate
-        How the slots of a batch are given to components.  For groups without replacement, unless told: a cautious
-        learner deals them out by chance as shuffling does, `varmix.allocate.Shuffled(n)`; with any other every batch
-        holds of each what is due to it, `varmix.allocate.round_robin`.
+        How the slots of a batch are distributed over components.  Default: `varmix.allocate.stratified`; for groups
+        without replacement `Shuffled(n)`, which deals them by chance as shuffling does, or `round_robin` with a learner
+        that is not `Cautious`, which gives every batch what is due to it.
     rng
         Seed, generator or None.  Processes that share a mixture all take that of the first, and draw what one process
         draws with it.
     steps
-        Batches in a pass, all full; unless told, as many as it takes to draw n points, the last one smaller.
+        Batches in a pass, all full.  Default: as many as it takes to draw n points, the last one smaller.
     drop_last
         Leave a last smaller batch out: its points come first in the next pass.
     layout
@@ -221,7 +222,7 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         return Tagged(dataset)
 
     def collate(self, collate_fn: Callable[[list[Any]], Any] | None = None) -> Collate:
-        """Wrap a collate function (PyTorch's unless told), so that batches get `weight` and `draw_id`."""
+        """Wrap a collate function (PyTorch's by default), so that batches get `weight` and `draw_id`."""
         return Collate(collate_fn)
 
     def follow(self) -> None:

@@ -64,21 +64,21 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
     batch_size
         Samples in a batch.
     target
-        Wanted share of every source, positive; they are normalised.  Equal shares unless told.
+        Wanted share of every source, positive; they are normalised.  Default: equal shares.
     on_exhausted
         What to do when a source has no more samples: "stop", "restart" or "drop".
     learner
         How the proportions adapt.  Default: `varmix.learners.Cautious()`, which keeps to the target until other
         proportions pay; `varmix.learners.BarrierNewton()` leaves it from the first batch on.
     gamma
-        Least share of the target in the proportions, 0.1 unless told: no weight is above 1 / gamma.  A learner that is
-        given has its own.
+        Smallest share of the target in the proportions: no weight exceeds 1 / gamma.  Default: 0.1, or the learner's
+        own.
     allocate
         How the slots of a batch are given to sources.
     rng
         Seed, generator or None.
     collate_fn
-        From a list of samples to a batch; `torch.utils.data.default_collate` unless told.
+        From a list of samples to a batch.  Default: `torch.utils.data.default_collate`.
 
     Examples
     --------
