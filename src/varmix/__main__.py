@@ -162,7 +162,12 @@ def _is_sampler(state: object) -> bool:
 
 
 def _describe_sampler(state: Mapping[str, Any]) -> Iterator[str]:
-    yield f"A sampler after {read_count(state, 'serial'):,} draws"
+    from varmix.meter import GainMeter  # imported late: `varmix --version` needs none of it
+
+    meter = GainMeter()
+    meter.load_state_dict(state["meter"])
+    count = read_count(state, "serial")
+    yield f"A sampler after {count:,} draw{'s' * (count != 1)}, with a gain of {meter.gain} over uniform draws"
     settings = {name: _format_settings(each) for name, each in state["settings"].items()}
     families = {f"components{place}": _format_settings(family) for place, family in _walk_families(state["components"])}
     yield from _format_table(settings | families)
@@ -222,10 +227,13 @@ def _name_components(components: Mapping[str, Any]) -> list[str]:
 
 def _format_settings(settings: Mapping[str, Any]) -> str:
     kind = settings.get("class", settings.get("family", "?"))
-    plain = (
-        f"{k}={make_printable(v)}" for k, v in settings.items() if k not in ("class", "family") and np.ndim(v) == 0
-    )
-    return f"{kind}({', '.join(plain)})"
+    shown = []
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and not any(isinstance(part, Mapping) for part in value.values()):
+            shown.append(_format_settings(value))  # a learner inside another
+        elif name not in ("class", "family", "mark", "seed") and np.ndim(value) == 0 and value is not None:
+            shown.append(f"{name}={make_printable(value)}")
+    return f"{kind}({', '.join(shown)})"
 
 
 def _walk_families(state: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -433,12 +433,16 @@ def test_inspect_shows_the_parts_and_the_mixture(tmp_path, capsys):
     path = tmp_path / "sampler.varmix"
     sampler = vrm(Groups([0, 0, 1]), rng=0)
     sampler.draw(4)
+    for _ in range(50):
+        draw = sampler.draw(4)
+        sampler.update(draw, 1.0 + draw.indices)
     save_sampler(path, sampler)
     with pytest.raises(SystemExit) as ended:
         call("inspect", path)
     assert not ended.value.code
     printed = capsys.readouterr().out
-    assert 1 in numbers_in(line_with(printed, "draws"))
+    assert 51 in numbers_in(line_with(printed, "draws"))
+    assert str(sampler.gain) in line_with(printed, "gain")
     assert "BarrierNewton" in printed
     assert "Groups(n=3, k=3" in printed
     assert "█" in printed

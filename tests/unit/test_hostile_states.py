@@ -272,6 +272,8 @@ SHOWN = {
     "a negative mixture": ("learner/mixture", np.array([-1.0, 0.5, 0.5, 1.0])),
     "a mixture of next to nothing": ("learner/mixture", np.array([0.0, 0.0, 0.0, 1e-300])),
     "a mixture that is none": ("learner/mixture", np.array([np.nan, 0.5, 0.5, 0.0])),
+    "a meter without draws": ("meter/draws", 0),
+    "a meter that is none": ("meter", "keep it on"),
     "a serial that is none": ("serial", "\x1b[31mred"),
 }
 
