@@ -56,6 +56,7 @@ def _twice_as_often(points):
 BUFFER = np.empty(100, dtype=np.int64)
 COUNTER = itertools.count()
 BREAKS = {
+    "check_what_is_declared_holds": {"names": ["one", "two"]},
     "check_lanes_are_shares": {"lanes": lambda w: w * 1.01},
     "check_draws_have_the_right_shapes": {"ratios": lambda atoms: np.ones((len(atoms), 4))},
     "check_ratios_are_those_of_laws": {"ratios": lambda atoms: np.full((len(atoms), 4), 1.1)},
@@ -72,6 +73,12 @@ def test_every_check_can_fail(check):
     name = "k-dpp, uniform" if "inclusion" in check.__name__ else "dense, uniform"
     with pytest.raises(AssertionError):
         check(lambda: Broken(FAMILIES[name](), **BREAKS[check.__name__]))
+
+
+@pytest.mark.parametrize("declared", [{"names": ["a", "a", "b", "c"]}, {"has_uniform": True}])
+def test_what_is_declared_must_be_so(declared):
+    with pytest.raises(AssertionError):
+        testing.check_what_is_declared_holds(lambda: Broken(FAMILIES["dense"](), **declared))
 
 
 def _tilted_sets(lanes, uniforms):

@@ -21,6 +21,7 @@ from varmix.testing._components import (
     check_inclusion_is_that_of_the_laws,
     check_lanes_are_shares,
     check_ratios_are_those_of_laws,
+    check_what_is_declared_holds,
     chi_square_z,
     count_atoms,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "check_ratios_are_those_of_laws",
     "check_rows_are_declared",
     "check_steps_are_pure",
+    "check_what_is_declared_holds",
     "chi_square_z",
     "count_atoms",
     "same",

@@ -86,6 +86,18 @@ def _draw_atoms(family: Components, w: FloatArray, m: int, uniforms: Uniforms) -
     return family.draw(lanes, uniforms)
 
 
+def check_what_is_declared_holds(make: MakeComponents) -> None:
+    """Check `names` and `has_uniform`: a name for every lane, and ratios of one under a uniform component."""
+    family = make()
+    lanes = len(family.lanes(np.full(family.k, 1.0 / family.k)))
+    assert len(family.names) == lanes, f"{len(family.names)} names for {lanes} lanes"
+    assert len(set(family.names)) == lanes, f"names must differ from each other, got {list(family.names)}"
+    if family.has_uniform:
+        atoms, ratios = family.draw(np.arange(lanes, dtype=np.int64), Uniforms(2))
+        last = ratios[:, -1]
+        assert np.allclose(last, 1.0, atol=1e-6), f"has_uniform, but the last ratios of {atoms.tolist()} are {last}"
+
+
 def check_lanes_are_shares(make: MakeComponents) -> None:
     """Lanes are non-negative, sum to one and keep their number, for any mixture."""
     family = make()
@@ -229,6 +241,7 @@ def _assert_refuses(action: Callable[[], object]) -> None:
 
 
 COMPONENT_CHECKS: tuple[Callable[[MakeComponents], None], ...] = (
+    check_what_is_declared_holds,
     check_lanes_are_shares,
     check_draws_have_the_right_shapes,
     check_ratios_are_those_of_laws,
