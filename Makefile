@@ -22,7 +22,7 @@ endif
 # Tests, docstrings and pages that import torch: what `make test-torch` runs.
 TORCH_TESTS := tests/pytorch tests/rl tests/fuzz tests/benchmarks tests/experiments/test_cartpole.py tests/experiments/test_kdpp.py \
   tests/experiments/test_networks.py src/varmix/torch src/varmix/rl lab/benchmarks lab/experiments/cartpole \
-  lab/experiments/networks docs/torch.md docs/torchrl.md docs/replay_agent.md docs/howto README.md
+  lab/experiments/networks docs README.md
 TORCH_VENV := .venv-torch-$(VERSION)
 INTEGRATIONS_VENV := .venv-integrations
 
