@@ -1,12 +1,26 @@
 """A contract of import-linter: one package uses only public modules and names of another."""
 
-import re
-from typing import Any
+import ast
+from collections.abc import Iterator
+from pathlib import Path
 
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
 
-PRIVATE_NAME = re.compile(r"import .*(?<![\w.])_[a-z]\w*")
+
+def find_private_imports(path: Path, library: str) -> Iterator[tuple[int, str]]:
+    """Yield line and dotted name of whatever private a file imports from the library."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            private = any(part.startswith("_") and not part.endswith("__") for part in parts)
+            if parts[0] == library and private:
+                yield node.lineno, name
 
 
 class PublicNamesOnly(Contract):
@@ -16,20 +30,17 @@ class PublicNamesOnly(Contract):
     library = fields.StringField()
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        """Look at every direct import from one package into the other."""
-        details = graph.find_matching_direct_imports(import_expression=f"{self.importer}.** -> {self.library}.**")
-        broken = []
-        for found in details:
-            private = any(part.startswith("_") for part in found["imported"].split("."))
-            lines = graph.get_import_details(importer=found["importer"], imported=found["imported"])
-            broken += [line for line in lines if private or PRIVATE_NAME.search(line["line_contents"])]
+        """Look at every import of every file of the package."""
+        package = Path(__file__).parents[1] / str(self.importer)
+        broken = [
+            f"{path.relative_to(package.parent)}:{line}: {name}"
+            for path in sorted(package.rglob("*.py"))
+            for line, name in find_private_imports(path, str(self.library))
+        ]
         return ContractCheck(kept=not broken, metadata={"broken": broken})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """Print every import that is broken, with its line."""
-        for line in self._sort(check.metadata["broken"]):
-            output.print_error(f"{line['importer']}:{line['line_number']}: {line['line_contents']}", bold=False)
+        """Print every import that is broken, with its file and line."""
+        for line in check.metadata["broken"]:
+            output.print_error(line, bold=False)
         output.new_line()
-
-    def _sort(self, lines: list[Any]) -> list[Any]:
-        return sorted(lines, key=lambda line: (line["importer"], line["line_number"]))

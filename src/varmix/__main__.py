@@ -178,7 +178,8 @@ def _describe_sampler(state: Mapping[str, Any]) -> Iterator[str]:
     names = _name_components(state["components"])
     if len(names) >= len(mixture):
         raise CheckpointError(f"There are {len(names)} settings for {len(mixture)} components: they are damaged.")
-    yield from draw_bars(mixture[-MAX_LINES:], names if len(mixture) <= MAX_LINES else ())
+    last = f"component {len(mixture) - 1}" if state["settings"]["learner"].get("class") == "Fixed" else "uniform"
+    yield from draw_bars(mixture[-MAX_LINES:], names if len(mixture) <= MAX_LINES else (), last)
 
 
 def _list_entries(state: Mapping[str, Any], place: str = "") -> dict[str, str]:
@@ -201,8 +202,10 @@ def _format_table(rows: Mapping[str, str]) -> list[str]:
     return [f"  {name:<{longest}}  {said}" for name, said in rows.items()]
 
 
-def draw_bars(mixture: np.ndarray[Any, np.dtype[np.float64]], names: Sequence[str] = ()) -> list[str]:
-    r"""Return a bar per component, the last of which is the uniform one; those without a name are numbered.
+def draw_bars(
+    mixture: np.ndarray[Any, np.dtype[np.float64]], names: Sequence[str] = (), last: str = "uniform"
+) -> list[str]:
+    r"""Return a bar per component, `last` being the name of the last; those without a name are numbered.
 
     Examples
     --------
@@ -211,7 +214,7 @@ def draw_bars(mixture: np.ndarray[Any, np.dtype[np.float64]], names: Sequence[st
       uniform       0.250  █████████████
     """
     numbered = [f"component {j}" for j in range(len(names), len(mixture) - 1)]
-    names = [*names, *numbered, "uniform"]
+    names = [*names, *numbered, last]
     longest = max(map(len, names))
     scale = BAR_WIDTH / mixture.max()
     return [

@@ -119,10 +119,12 @@ def _join(families: list[Components], learner: Learner[Any]) -> Components:
         return with_uniform(*families)
     components = families[0] if len(families) == 1 else Stack(*families)
     entries = getattr(learner, "k", None)
-    if entries not in (None, components.k, components.k + 1):
+    allowed = (components.k,) if components.has_uniform else (components.k, components.k + 1)
+    if entries is not None and entries not in allowed:
+        more = "" if components.has_uniform else ", or one more for the uniform component, the last"
         raise ValueError(
-            f"The fixed mixture has {entries} entries, and there are {components.k} components. Pass one entry each, "
-            f"or one more for the uniform component, the last."
+            f"The fixed mixture has {entries} entries, and there are {components.k} components. Pass one entry each"
+            f"{more}."
         )
     return add_uniform(components) if entries == components.k + 1 else components
 
@@ -131,8 +133,10 @@ def _check_labels(source: Any) -> None:  # noqa: ANN401
     """Raise `TypeError` for what can neither be labels nor a family, and say what to pass."""
     if isinstance(source, Sampler):
         raise TypeError("Pass labels or a family here; a varmix.Sampler is used as it is, or pass sampler.components.")
-    if hasattr(type(source), "step"):
+    if callable(getattr(type(source), "step", None)):
         raise TypeError(f"Pass a learner by name: Sampler(labels, learner={type(source).__name__}(...)).")
+    if isinstance(source, (list, tuple)) and any(is_family(each) for each in source[:3]):
+        raise TypeError("Pass families one by one, Sampler(*families), or as one: varmix.Stack(*families).")
     if isinstance(source, (type, str, bytes)) or not (isinstance(source, Sequence) or hasattr(source, "__array__")):
         raise TypeError(f"Pass {SOURCES}; got {_shown(source)}.")
     if hasattr(source, "columns") and hasattr(source, "iloc"):
@@ -314,7 +318,8 @@ class Sampler:
     @property
     def reshuffled(self) -> bool:
         """Whether draws are reshuffled: from groups without replacement, by an allocation that keeps their epochs."""
-        return self._components.reshuffles and bool(getattr(self._allocate, "keeps_epochs", False))
+        alone = not isinstance(self._components, Stack)  # of a stack only a part may be
+        return alone and self._components.reshuffles and bool(getattr(self._allocate, "keeps_epochs", False))
 
     def draw(self, m: int, batches: int = 1) -> Draw:
         """Draw `m` atoms, or several batches of `m`, and give the receipt.
@@ -423,6 +428,8 @@ class Sampler:
         """
         self.check(draw)
         evidence = Evidence.from_draw(draw, norms)
+        if gradient is not None and draw.complete:
+            raise ValueError("A receipt of draw_all samples nothing, so its gradient has no noise: leave gradient out.")
         mean = None if gradient is None else self._meter.check_gradient(gradient)
         self.learn(draw, evidence, evidence.norms, None, mean)
 
@@ -507,9 +514,13 @@ class Sampler:
                 self._allocate.check_state(allocation)
             meter = GainMeter(reshuffled=self.reshuffled, cautious=isinstance(self._learner, Cautious))
             meter.load_state_dict(state["meter"])
+            if meter.batches > ledger.serial:
+                raise CheckpointError(
+                    f"The saved meter has seen {meter.batches} receipts, and only {ledger.serial} were issued: damaged."
+                )
             self.components.load_state_dict(state["components"])  # the last that can fail, and all or nothing itself
         self._uniforms, self._ledger, self._learned, self._allocation = uniforms, ledger, learned, allocation
-        self._meter = meter
+        self._meter.load_state_dict(state["meter"])  # was checked above; who holds the meter goes on with it
 
     def _check_settings(self, saved: object) -> None:
         settings = self._settings()

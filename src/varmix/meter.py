@@ -124,14 +124,30 @@ class GainMeter:
         self._cautious = bool(cautious)
         self._numbers = np.zeros(cost.METER_SIZE)
         self._numbers[cost.DECAY] = 1.0 if self._window is None else 1.0 - 1.0 / self._window
-        # Views of the sums.  Of receipts with m draws, a = mean(r l^2) and b = mean(r^2 l^2), in units of the largest
-        # second moment seen.
-        self._sums = self._numbers[cost.SUMS : cost.SQUARES]  # m, m r, m r^2, m a, m b
-        self._squares = self._numbers[cost.SQUARES : cost.RECENT]  # m^2, m^2 aa, m^2 ab, m^2 bb: how the sums vary
-        self._recent = self._numbers[cost.RECENT : cost.PAIRS]  # m a, m b since `gain_since_last_call` was called
-        # Of successive mean gradients: their number, inner products, squares, a / m and 1 / m.
-        self._pairs = self._numbers[cost.PAIRS :]
         self._previous: FloatArray | None = None
+
+    # Views of the numbers, made anew each time, so that copies of a meter have views of their own.  Of receipts with m
+    # draws, a = mean(r l^2) and b = mean(r^2 l^2), in units of the largest second moment seen.
+
+    @property
+    def _sums(self) -> FloatArray:
+        """Sums of m, m r, m r^2, m a and m b."""
+        return self._numbers[cost.SUMS : cost.SQUARES]
+
+    @property
+    def _squares(self) -> FloatArray:
+        """Sums of m^2, m^2 aa, m^2 ab and m^2 bb: how much the sums vary."""
+        return self._numbers[cost.SQUARES : cost.RECENT]
+
+    @property
+    def _recent(self) -> FloatArray:
+        """Sums of m a and m b since `gain_since_last_call` was called."""
+        return self._numbers[cost.RECENT : cost.PAIRS]
+
+    @property
+    def _pairs(self) -> FloatArray:
+        """Of successive mean gradients: their number, inner products, squares, a / m and 1 / m."""
+        return self._numbers[cost.PAIRS :]
 
     @property
     def batches(self) -> int:
@@ -186,7 +202,7 @@ class GainMeter:
         if gradient is not None and before is not None and gradient.shape == before.shape and self._unit:
             last, this = before / math.sqrt(self._unit), gradient / math.sqrt(self._unit)
             squares = float(last @ last + this @ this) / 2
-            self._pairs += 1.0, float(last @ this), squares, uniform / self._unit / m, 1 / m
+            self._pairs[:] += 1.0, float(last @ this), squares, uniform / self._unit / m, 1 / m
         self._previous = gradient
 
     def check_gradient(self, gradient: ArrayLike | None) -> FloatArray | None:
@@ -384,7 +400,8 @@ class GainMeter:
         )
         _require_sound(_is_at_most(a, m) and _is_at_most(b, m), "second moments that are too large")
         _require_sound(
-            _is_at_most(b, largest * a) and _is_at_most(a, b * LARGEST_WEIGHT),
+            # Weights of shards of different sizes are scaled, densities are not: `largest` does not bound b / a there.
+            _is_at_most(b, LARGEST_WEIGHT * a) and _is_at_most(a, b * LARGEST_WEIGHT),
             "second moments that contradict each other",
         )
         rows = ((m, m, mm), (a, a, aa), (a, b, ab), (b, b, bb))
@@ -396,9 +413,14 @@ class GainMeter:
             all(_is_at_most(x * x, batches * square) for x, square in own), "squares that are too small for their sums"
         )
         _require_sound(_is_at_most(ab * ab, aa * bb), "squares that contradict each other")
+        most = (a, b) if self._window is None else (draws, draws)
         _require_sound(
-            _is_at_most(recent.max(), draws) and _is_at_most(recent[1], largest * recent[0]),
+            _is_at_most(recent[0], most[0]) and _is_at_most(recent[1], most[1]),
             "recent sums that are longer than the run",
+        )
+        _require_sound(
+            _is_at_most(recent[1], LARGEST_WEIGHT * recent[0]) and _is_at_most(recent[0], recent[1] * LARGEST_WEIGHT),
+            "recent sums that contradict each other",
         )
 
     def __repr__(self) -> str:

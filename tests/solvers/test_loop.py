@@ -324,3 +324,26 @@ def test_labels_or_a_family_are_enough_and_repeat_with_a_seed():
     assert family.sampler.learner == varmix.learners.BarrierNewton()
     with pytest.raises(TypeError, match="A Sampler has its learner, gamma, allocate and rng already"):
         sgd(problem, varmix.Sampler(labels), step=0.1, rng=5)
+
+
+def test_a_trace_begins_with_its_run_and_arguments_that_are_refused_leave_the_meter_alone():
+    def used():
+        sampler = varmix.vrm(varmix.Groups(np.arange(30) % 3), rng=0)
+        for _ in range(50):
+            draw = sampler.draw(8)
+            sampler.update(draw, np.where(draw.indices % 3 == 0, 5.0, 0.1))
+        return sampler
+
+    sampler = used()
+    with pytest.raises(ValueError, match="epochs"):
+        sgd(linear(), sampler, step=0.1, epochs=-1)
+    assert sampler.meter.gain_since_last_call() > 1.15
+    expected, other = used(), used()
+    expected.meter.gain_since_last_call()
+    gains = [
+        sgd(
+            linear(), varmix.uniform(30, rng=0), step=0.1, epochs=3, after_epoch=lambda *_, second=second: second
+        ).trace.gains
+        for second in (expected, other)
+    ]
+    assert gains[0] == gains[1]

@@ -262,7 +262,8 @@ def refusals(rank, world):
         )
     )
     thousands = np.full(1501, 1 / 1501) + 1e-5 * rank * (np.eye(1501)[700] - np.eye(1501)[701])
-    family = varmix.Dense(np.full((100, 1500), 0.01))
+    uneven = 1e-3 * np.outer(np.eye(100)[0] - np.eye(100)[1], np.eye(1500)[1499])  # the last law is not uniform
+    family = varmix.Dense(np.full((100, 1500), 0.01) + uneven)
     found["one number"] = _error(
         lambda: AdaptiveLoader(Numbers(), family, 24, learner=varmix.learners.Fixed(thousands), rng=0)
     )

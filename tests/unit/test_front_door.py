@@ -1,5 +1,6 @@
 """Sampler(labels): what it takes, what it refuses, and what it says of itself."""
 
+import copy
 import pickle
 import re
 import subprocess
@@ -55,6 +56,7 @@ class Frame(Column):
     [
         (lambda: LABELS, Cautious(), Shuffled(100), 3),
         (lambda: LABELS.tolist(), Cautious(), Shuffled(100), 3),
+        (lambda: range(100), Cautious(), Shuffled(100), 101),
         (lambda: Column(LABELS), Cautious(), Shuffled(100), 3),
         (lambda: LABELS == "rare", Cautious(), Shuffled(100), 3),
         (lambda: Groups(LABELS, replacement=False), Cautious(), Shuffled(100), 3),
@@ -138,6 +140,9 @@ def test_a_fixed_mixture_says_whether_there_is_a_uniform_component():
     assert vrm(Groups(LABELS), learner=Fixed()).components.k == 3
     with pytest.raises(ValueError, match=r"4 entries, and there are 2 components. Pass one entry each, or one more"):
         Sampler(Groups(LABELS), learner=Fixed([0.25] * 4))
+    for family in (Uniform(100), with_uniform(Groups(LABELS))):  # which have it already
+        with pytest.raises(ValueError, match=r"Pass one entry each\.$"):
+            Sampler(family, learner=Fixed(np.full(family.k + 1, 1.0 / (family.k + 1))))
 
 
 def test_a_family_that_adds_it_by_itself_is_asked_and_a_wrapper_is_not_lost():
@@ -249,11 +254,46 @@ def test_the_meter_is_part_of_the_state(tmp_path):
         other.load_state_dict(state)
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+def test_a_copy_has_a_meter_of_its_own_that_goes_on(copied):
+    sampler = trained(Sampler(LABELS, rng=0), 10)
+    other, before = copied(sampler), sampler.gain
+    assert other.gain == before
+    trained(other, 60)
+    assert other.gain.value > sampler.gain.value == before.value
+    assert other.meter.draws == 70 * 20
+    Sampler(LABELS).load_state_dict(other.state_dict())
+
+
+def test_who_holds_the_meter_sees_it_go_on_after_loading():
+    saved, sampler = trained(Sampler(LABELS, rng=0), 20).state_dict(), Sampler(LABELS)
+    held = sampler.meter
+    sampler.load_state_dict(saved)
+    assert held.batches == 20
+    trained(sampler, 5)
+    assert held.batches == 25
+
+
+def test_a_meter_of_a_longer_run_is_refused():
+    state = Sampler(LABELS).state_dict() | {"meter": trained(Sampler(LABELS, rng=0), 3).meter.state_dict()}
+    with pytest.raises(varmix.CheckpointError, match="seen 3 receipts, and only 0 were issued"):
+        Sampler(LABELS).load_state_dict(state)
+
+
+def test_a_gradient_of_all_points_is_refused():
+    sampler = Sampler(LABELS, rng=0)
+    draw = sampler.draw_all()
+    with pytest.raises(ValueError, match="leave gradient out"):
+        sampler.update(draw, LOSSES, gradient=[1.0])
+    sampler.update(draw, LOSSES)
+
+
 def test_whether_draws_are_reshuffled_depends_on_family_and_allocation():
     assert Sampler(LABELS).reshuffled
     assert vrm(Groups(LABELS, replacement=False)).reshuffled
     assert not vrm(Groups(LABELS, replacement=False), allocate=stratified).reshuffled
     assert not Sampler(Groups(LABELS)).reshuffled
+    assert not vrm(Groups(LABELS, replacement=False), dense(), allocate=round_robin).reshuffled  # only a part of it is
 
 
 # What it refuses
@@ -290,6 +330,8 @@ MISTAKES = {
     "a learner's class": (lambda: Sampler([0, 1], learner=BarrierNewton), TypeError, "learner must be"),
     "gamma twice": (lambda: Sampler([0, 1], gamma=0.2, learner=ONS()), TypeError, "gamma or a learner, not both"),
     "too much gamma": (lambda: Sampler([0, 1], gamma=2.0), ValueError, "gamma must lie in"),
+    "families in a list": (lambda: Sampler([dense(), Uniform(100)]), TypeError, r"Sampler\(\*families\)"),
+    "labels beside their groups": (lambda: Sampler([0, 1], Groups([0, 1])), ValueError, "cannot be mixed with other"),
     "labels for vrm": (lambda: vrm([0, 1]), TypeError, r"varmix.Groups\(labels\), got list"),
 }
 

@@ -444,3 +444,24 @@ def test_a_cautious_learner_is_not_told_to_switch_off(density, words):
         meter.add_moments(Moments.of(Evidence([[1.0], [1.0]], [1.0, 1.0], density)))
     assert words in meter.verdict()
     assert "nothing has to be switched off" in meter.verdict()
+
+
+def test_a_meter_of_shards_of_different_sizes_can_be_loaded():
+    """Their weights are scaled by the sizes, so the largest one says nothing of the ratio of the second moments."""
+    meter = GainMeter()
+    for _ in range(3):
+        meter.add_moments(Moments(24, 12.8, 128.0, 1.0, 1.5, 2.0))
+    assert _loaded(meter).gain == meter.gain
+
+
+def test_a_stretch_cannot_have_lasted_longer_than_the_run():
+    meter = GainMeter()
+    for _ in range(3):
+        meter.add_moments(Moments(24, 2.0, 1.0, 1.0, 1.5, 2.0))
+    state = meter.state_dict()
+    state["recent"] = 1.01 * state["sums"][3:]
+    with pytest.raises(varmix.CheckpointError, match="longer than the run"):
+        GainMeter().load_state_dict(state)
+    state["recent"] = np.array([state["sums"][3], 0.0])
+    with pytest.raises(varmix.CheckpointError, match="recent sums that contradict"):
+        GainMeter().load_state_dict(state)

@@ -181,7 +181,8 @@ def _are_the_same(family: Components, other: Components) -> bool:
         return True
     if not (isinstance(family, Groups) and isinstance(other, Groups)):
         return False
-    return family.space == other.space and same(family.description(), other.description())
+    alike = family.replacement == other.replacement and family.resplit == other.resplit
+    return alike and family.space == other.space and same(family.description(), other.description())
 
 
 def with_uniform(*families: Components) -> Components:

@@ -84,8 +84,7 @@ class FallbackMonitor:
         self.reason: str | None = None
         self._undecided, self._seed = fallback and sampling == "mixture", seed
         self._gain: Interval | None = None
-        replaced = getattr(sampler.components, "replacement", True)
-        self._least = REPLACED[1] if replaced else RESHUFFLED[0]
+        self._least = RESHUFFLED[0] if sampler.reshuffled else REPLACED[1]
 
     def __call__(self, epoch: int, loss: float, meter: GainMeter) -> Sampler | None:
         """Note the loss, and decide when it is time."""

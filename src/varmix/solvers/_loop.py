@@ -270,11 +270,11 @@ class Run:
         self.evaluations = 0
         self.seconds = 0.0
         self.trace = Trace()
-        sampler.meter.gain_since_last_call()  # what was reported before this run is not part of its trace
 
     def go(self, tol: float | None, patience: int, progress: bool) -> Result:
         """Run all epochs, or until the tolerance is reached."""
         best, waited = np.inf, 0
+        self.sampler.meter.gain_since_last_call()  # what was reported before this run is not part of its trace
         # Where numbers overflow the run has diverged, and the result says so.
         with Progress(self.epochs, progress) as bar, np.errstate(over="ignore", invalid="ignore"):
             if self.evaluations_per_epoch:
@@ -299,6 +299,8 @@ class Run:
         if not isinstance(other, Sampler):
             raise TypeError(f"after_epoch must return a varmix.Sampler or None, got {other!r}.")
         check_space(other, self.atoms, getattr(self.method, "what", "points"))
+        if other is not self.sampler:
+            other.meter.gain_since_last_call()
         return other
 
     def _epoch(self, epoch: int) -> float:
