@@ -8,9 +8,12 @@ Each gives plain values, which the script writes into FOLDER/RANK.json by the sc
 import gc
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -31,18 +34,34 @@ STEPS = {2: 200, 4: 50}  # of every family, by the number of processes: four sha
 SHARD_STEPS = {2: 500, 4: 250}
 
 
-def start(scenarios, world, folder, check=True):
-    """Play some scenarios; give what every process has to say of them, by rank."""
+def start(scenarios, world, folder, check=True, tries=2):
+    """Play some scenarios; return what every process has to say of them, by rank.
+
+    CPython can hang in a DataLoader worker that is forked beside threads of torch: then they are played once more.
+    """
     folder = Path(folder)
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     environment = {**os.environ, "PYTHONPATH": paths, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     commands = [[sys.executable, __file__, scenarios, str(rank), str(world), str(folder)] for rank in range(world)]
-    running = [subprocess.Popen(c, env=environment, stderr=subprocess.PIPE, text=True) for c in commands]
+    running = [
+        subprocess.Popen(c, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        for c in commands
+    ]
     try:
-        ended = [process.communicate(timeout=300)[1] for process in running]
+        deadline = time.monotonic() + 100
+        ended = [process.communicate(timeout=max(deadline - time.monotonic(), 1.0))[1] for process in running]
+    except subprocess.TimeoutExpired:
+        if tries == 1:
+            raise
+        ended = None
     finally:
         for process in running:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with the workers of its loaders
+            process.wait()
+    if ended is None:
+        (folder / "store").unlink(missing_ok=True)
+        return start(scenarios, world, folder, check, tries - 1)
     if check:
         assert [process.returncode for process in running] == [0] * world, "\n".join(ended)
         return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(world)]
