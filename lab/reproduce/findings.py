@@ -11,29 +11,74 @@ BRACKETS_NOTE = "Brackets hold 95 % intervals, [?] where there are too few runs 
 Verdict = Literal["holds", "holds in part", "does not hold", "too few runs", "measured"]
 
 
+MAX_NAME_LENGTH = 36  # characters: with number and verdict it fits a line of 80
+MAX_NUMBER_LENGTH = 26
+MAX_CELL_WORDS = 20
+
+
+@dataclass(frozen=True)
+class Details:
+    """A small table behind a claim, shown where somebody opens it: headings, and rows of as many cells."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def __post_init__(self) -> None:
+        for row in (self.columns, *self.rows):
+            if len(row) != len(self.columns):
+                raise ValueError(f"A row of details has {len(row)} cells, and there are {len(self.columns)} columns.")
+            for cell in row:
+                check_words(cell)
+
+
 @dataclass(frozen=True)
 class Claim:
-    """A row of the table: what the paper says, what was measured, and what follows.
+    """What the paper says or varmix promises, the one number that decides it, and the verdict.
 
-    Attributes
+    Whoever shows claims may rely on their lengths: a claim that is too long cannot be built.
+
+    Parameters
     ----------
-    paper
-        What the paper says, in a sentence; or what is asked of varmix where the paper is silent.
-    measured
-        What came out, with its interval.
+    name
+        A few words that stand for the claim in a line of a summary; at most 36 characters.
+    said
+        What the paper says, in a sentence of at most 20 words; or what is asked of varmix where the paper is silent.
+    number
+        The number that decides, with its interval, such as "4.7x [4.0, 5.9] sooner"; at most 26 characters.
     verdict
-        Whether it holds; "measured" where nothing was claimed, "too few runs" where a quick run cannot tell.
+        Whether it holds; "measured" where nothing was claimed, "too few runs" where these runs cannot tell.
     settings
-        Seeds and settings behind the number.
+        Seeds and settings behind the number; at most 20 words.
     beyond
-        Whether the paper makes no such claim, so that the first column is ours.
+        Whether the paper makes no such claim, so that the sentence is ours.  Default: False.
+    details
+        Further numbers: by data set, by arm.  Default: None.
+    note
+        What the number does not say, in a sentence or two.  Default: empty.
     """
 
-    paper: str
-    measured: str
+    name: str
+    said: str
+    number: str
     verdict: Verdict
     settings: str
     beyond: bool = False
+    details: Details | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for field, longest in (("name", MAX_NAME_LENGTH), ("number", MAX_NUMBER_LENGTH)):
+            text = getattr(self, field)
+            if not 0 < len(text) <= longest:
+                raise ValueError(f"The {field} of a claim needs 1 to {longest} characters, got {len(text)}: {text!r}.")
+        check_words(self.said)
+        check_words(self.settings)
+
+
+def check_words(text: str) -> None:
+    """Raise `ValueError` for a cell that nobody would read."""
+    if len(text.split()) > MAX_CELL_WORDS:
+        raise ValueError(f"A cell has at most {MAX_CELL_WORDS} words, got {len(text.split())}: {text!r}.")
 
 
 @dataclass(frozen=True)
