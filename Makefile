@@ -55,6 +55,8 @@ check: $(VENV)/.ready-check
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
 	$(BIN)/python scripts/check_paper_map.py
 
 bench: $(VENV)/.ready-bench

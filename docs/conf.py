@@ -16,10 +16,13 @@ author = copyright = "The varmix developers"
 version = release = varmix.__version__
 language = "en_GB"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 myst_heading_anchors = 3
+# The copy button leaves out prompts and outputs of examples.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 highlight_language = "none"  # of what does not say: formulas and commands
 
 # The site is the same whatever is installed: nothing of torch is imported, and no docstring comes from another library.

@@ -64,16 +64,18 @@ def format_axis(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+def save(
+    figure: Figure, folder: Path, name: str, kinds: Sequence[str] = ("png", "svg"), dpi: int = 200
+) -> list[Path]:
     """Write a figure as PNG and as SVG; each is written aside and renamed."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     with rc_context(STYLE):
-        for kind in ("png", "svg"):
+        for kind in kinds:
             path = folder / f"{name}.{kind}"
             aside = folder / f".{name}.part.{kind}"
             metadata = {"Date": None} if kind == "svg" else None
-            figure.savefig(aside, dpi=200, metadata=metadata)
+            figure.savefig(aside, dpi=dpi, metadata=metadata)
             aside.replace(path)
             written.append(path)
     return written
