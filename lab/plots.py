@@ -64,9 +64,7 @@ def format_axis(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def save(
-    figure: Figure, folder: Path, name: str, kinds: Sequence[str] = ("png", "svg"), dpi: int = 200
-) -> list[Path]:
+def save(figure: Figure, folder: Path, name: str, kinds: Sequence[str] = ("png", "svg"), dpi: int = 200) -> list[Path]:
     """Write a figure as PNG and as SVG; each is written aside and renamed."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []

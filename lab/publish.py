@@ -104,7 +104,10 @@ def _publish(findings: Findings, records: Sequence[Record]) -> Published:
         findings.experiment,
         findings.title,
         findings.claims,
-        [{"file": f"{each.name}.png", "caption": each.caption, "description": each.description} for each in findings.pictures],
+        [
+            {"file": f"{each.name}.png", "caption": each.caption, "description": each.description}
+            for each in findings.pictures
+        ],
         findings.notes,
         {
             "runs": len(records),
@@ -238,7 +241,9 @@ def render_blocks(found: Sequence[Published]) -> dict[str, str]:
 
 
 def _list_claims(each: Published) -> str:
-    rows = [f"* {claim.name}: **{claim.number}** ({_mark(claim)})\n" for claim in each.claims if claim.verdict in JUDGED]
+    rows = [
+        f"* {claim.name}: **{claim.number}** ({_mark(claim)})\n" for claim in each.claims if claim.verdict in JUDGED
+    ]
     return "\n" + "".join(rows) + "\n"
 
 
@@ -247,9 +252,7 @@ Ratios = Mapping[str, Mapping[str, Interval]]
 
 
 def _read_ratios(convex: Published) -> Ratios:
-    return {
-        arm: {task: Interval(*ratio) for task, ratio in row.items()} for arm, row in convex.facts["ratios"].items()
-    }
+    return {arm: {task: Interval(*ratio) for task, ratio in row.items()} for arm, row in convex.facts["ratios"].items()}
 
 
 MIXTURE, RESPLIT, SHUFFLED_AGAIN = "mixture", "mixture, cross", "reshuffling again"
@@ -294,7 +297,7 @@ def _render_convex(ratios: Ratios) -> str:
     others = combine_ratios([r for task, r in ratios[MIXTURE].items() if task not in LISTED_TASKS])
     return (
         f"\nLogistic regression and least squares by SGD, each method at its own best step, 12 seeds. {_sum_up(ratios)} Settings were "
-        f"chosen with the first seven in view; on the others the mean is {others}. With `resplit=\"norms\"`, which cuts groups anew "
+        f'chosen with the first seven in view; on the others the mean is {others}. With `resplit="norms"`, which cuts groups anew '
         f"by the norms last seen, the mean over all is {combine_ratios(list(ratios[RESPLIT].values()))}. Plain shuffling beside itself "
         f"has {combine_ratios(list(ratios[SHUFFLED_AGAIN].values()))}: that is how far chance goes.\n\n"
     )

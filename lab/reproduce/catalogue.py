@@ -14,14 +14,14 @@ from lab.reproduce.experiment import Experiment
 class Entry:
     """What an experiment shows, the modules it needs and the extra that brings them, and data sets: any one will do.
 
-    One that generates its data where none are at hand lacks nothing then.
+    One that generates data, or finds some in a package that it needs, lacks none.
     """
 
     title: str
     needs: tuple[str, ...] = ()
     extra: str = "lab"
     data: tuple[str, ...] = ()
-    generates: bool = False
+    brings_data: bool = False
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ class Entry:
         if self.missing:
             return f"needs {', '.join(self.missing)}: {format_install(self.extra)}"
         try:
-            if not self.data or any(map(datasets.available, self.data)) or self.generates:
+            if not self.data or any(map(datasets.available, self.data)) or self.brings_data:
                 return None
         except datasets.DataUnavailable as error:  # the user named a folder that is none
             return f"needs data: {error}"
@@ -54,7 +54,7 @@ ENTRIES = {
         ("sklearn",),
         "lab",
         ("kdd_bio", "chest_accel", "mnist"),
-        generates=True,
+        brings_data=True,
     ),
     "regret": Entry("Sections 3 and 4: regret, and Theorem 1 against what is measured"),
     "convex": Entry(
@@ -62,6 +62,7 @@ ENTRIES = {
         ("sklearn",),
         "lab",
         ("california_housing", "adult", "kdd_bio", "chest_accel", "covtype_2v4", "kegg_undirected", "w8a"),
+        brings_data=True,
     ),
     "networks": Entry(
         "Beyond the paper: neural networks on MNIST and other data, against reshuffling",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab import datasets
-from lab.experiments.convex.tasks import TASKS
+from lab.experiments.convex.tasks import BUNDLED_TASKS, TASKS
 from lab.experiments.kmeans.data import REAL_SETS
 from lab.refusal import Refusal
 from lab.reproduce import catalogue
@@ -23,19 +23,20 @@ def test_without_data_an_experiment_is_left_out_with_one_line_and_the_others_run
     chosen, skipped = reproduce.choose_experiments(())
     able = [name for name in catalogue.list_experiments() if not catalogue.find_entry(name).missing]
     told = [line for line in skipped if "data" in line]
-    assert [line.split()[0] for line in told] == [name for name in ("convex", "networks") if name in able]
+    assert [line.split()[0] for line in told] == [name for name in ("networks",) if name in able]
     for line in told:
         wanted = catalogue.find_entry(line.split()[0]).data
         assert ", ".join(wanted) in line
         assert line.endswith(f"python -m lab data fetch {wanted[0]}")
-    assert chosen == [name for name in able if name not in ("convex", "networks")]
+    assert chosen == [name for name in able if name != "networks"]
 
 
-def test_without_data_an_experiment_that_was_asked_for_is_refused(nothing):
+def test_without_data_an_experiment_that_was_asked_for_is_refused(nothing, monkeypatch):
+    monkeypatch.setitem(catalogue.ENTRIES, "convex", Entry("", data=("adult",)))
     with pytest.raises(Refusal) as told:
         reproduce.choose_experiments(("regret", "convex"))
     assert "convex" in str(told.value)
-    assert str(told.value).endswith("python -m lab data fetch california_housing")
+    assert str(told.value).endswith("python -m lab data fetch adult")
 
 
 def test_a_folder_of_data_that_is_none_is_told(monkeypatch):
@@ -47,23 +48,23 @@ def test_a_folder_of_data_that_is_none_is_told(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["california_housing", "w8a"])
-def test_any_one_data_set_is_enough_in_both_modes(nothing, name):
+def test_full_mode_takes_what_is_at_hand_and_quick_mode_what_comes_with_scikit_learn(nothing, name):
     (nothing / f"{name}.npz").touch()
     assert catalogue.find_entry("convex").lacking is None
     convex = catalogue.import_experiment("convex")
-    for mode in ("quick", "full"):
+    for mode, expected in (("quick", set(BUNDLED_TASKS)), ("full", {name, *BUNDLED_TASKS})):
         plan = convex.plan(mode)
-        assert {config["task"] for config in plan} == {name}
+        assert {config["task"] for config in plan} == expected
         assert all(convex.seconds(config) > 0 for config in plan + convex.then(mode, []))
 
 
 def test_the_data_of_convex_are_those_of_its_tasks():
-    assert set(catalogue.find_entry("convex").data) == {task.data for task in TASKS.values()}
+    assert set(catalogue.find_entry("convex").data) == {task.data for task in TASKS.values() if not task.bundled}
     assert datasets.SETS[catalogue.find_entry("convex").data[0]].fetchable
 
 
-def test_an_experiment_that_generates_its_data_runs_without_any(nothing):
-    assert Entry("", data=("w8a",), generates=True).lacking is None
+def test_an_experiment_that_brings_its_data_runs_without_any(nothing):
+    assert Entry("", data=("w8a",), brings_data=True).lacking is None
     assert set(catalogue.find_entry("kmeans").data) == set(REAL_SETS)
     assert "kmeans" in reproduce.choose_experiments(())[0]
 

@@ -3,9 +3,16 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from lab import datasets
-from lab.experiments.convex.arms import AGAIN, ARMS, CROSS, MIXTURE, RESHUFFLING
-from lab.experiments.convex.tasks import LISTED_TASKS, TASKS, at_hand, compute_step_unit, find_minimum, load_problem
+from lab.experiments.convex.arms import AGAIN, ARMS, CROSS, DEFAULT, MIXTURE, ONCE, RESHUFFLING
+from lab.experiments.convex.tasks import (
+    BUNDLED_TASKS,
+    LISTED_TASKS,
+    TASKS,
+    at_hand,
+    compute_step_unit,
+    find_minimum,
+    load_problem,
+)
 from lab.reproduce.experiment import Mode
 from lab.reproduce.records import Config, Record, Result
 from lab.statistics import geometric_mean
@@ -14,6 +21,7 @@ from varmix.solvers.schedules import LinearDecay
 
 BATCH_SIZES = (32, 1)
 TUNING_SEEDS, TEST_SEEDS = range(900, 904), range(12)
+BUNDLED_TEST_SEEDS = range(24)  # small problems are cheap, and their runs differ more
 # Least squares point by point has its best steps at the edge of stability, where one run in some blows up: four seeds
 # may not show it.
 EDGE_SEEDS = range(900, 912)
@@ -25,7 +33,7 @@ EPOCH_SHARES = (0.2, 0.4, 0.6, 0.8)
 SHORTENED_ARMS = (MIXTURE, CROSS)
 OTHER_GROUP_ARMS = ("mixture of labels", "mixture of norms", "mixture of clusters")
 LISTED_ONLY_ARMS = (*OTHER_GROUP_ARMS, "static importance", "VRB", "VRM, independent")
-QUICK_ARMS, QUICK_SEEDS = ("uniform", RESHUFFLING, AGAIN, MIXTURE, CROSS), 4
+QUICK_ARMS = ("uniform", RESHUFFLING, AGAIN, ONCE, MIXTURE, DEFAULT)
 
 Key = tuple[str, int, str, int]
 """Task, batch, arm, epochs."""
@@ -41,7 +49,7 @@ def plan(mode: Mode) -> list[Config]:
 
 
 def _list_keys(mode: Mode) -> list[Key]:
-    tasks = at_hand() if mode == "full" else sorted(at_hand(), key=_count_rows)[:1]  # the smallest: california_housing
+    tasks = at_hand() if mode == "full" else BUNDLED_TASKS
     arms = ARMS if mode == "full" else QUICK_ARMS
     batches = BATCH_SIZES if mode == "full" else (32,)
     return [
@@ -52,10 +60,6 @@ def _list_keys(mode: Mode) -> list[Key]:
         if _is_included(task, batch, arm)
         for epochs in _list_lengths(task, batch, arm, mode)
     ]
-
-
-def _count_rows(task: str) -> int:
-    return datasets.SETS[TASKS[task].data].shape[0]
 
 
 def _is_included(task: str, batch: int, arm: str) -> bool:
@@ -76,12 +80,12 @@ def _list_lengths(task: str, batch: int, arm: str, mode: Mode) -> list[int]:
 def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
     """Every arm on every test seed, at its best step; before anything is known, at some step."""
     best, assumed = best_steps(records), None if records else 0.0
-    seeds = TEST_SEEDS if mode == "full" else range(QUICK_SEEDS)
     runs: list[Config] = []
     for task, batch, arm, epochs in _list_keys(mode):
         step = best.get((task, batch, RESHUFFLING if arm == AGAIN else arm, epochs), assumed)
         if step is not None:
             same = {"part": "test", "task": task, "batch": batch, "arm": arm, "epochs": epochs, "step": step}
+            seeds = BUNDLED_TEST_SEEDS if TASKS[task].bundled else TEST_SEEDS
             runs += [{**same, "seed": seed} for seed in seeds]
     return runs
 
@@ -179,6 +183,6 @@ def _drop_infinite(value: float) -> float | None:
 
 def seconds(config: Config) -> float:
     """About 0.3 us a draw, more for long rows and many groups; a search makes some forty runs."""
-    rows, columns = datasets.SETS[TASKS[config["task"]].data].shape
+    rows, columns = TASKS[config["task"]].shape
     each = 2e-7 + 3e-9 * min(columns, 120) + (1e-7 if "cross" in config["arm"] else 0.0)
     return float(rows * config["epochs"] * each * (40 if config["part"] == "tune" else 1))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lab import datasets
-from lab.arrays import FloatArray
+from lab.arrays import AnyArray, FloatArray
 from varmix.solvers import Linear
 
 L2 = 1e-4  # scikit-learn's default
@@ -29,6 +29,8 @@ class Task:
         The feature that is the target instead of `y`.
     listed
         Whether it is one of those that settings were chosen on; the others are there to see whether they hold there.
+    bundled
+        Whether the data come with scikit-learn, so that they are always at hand.
     """
 
     data: str
@@ -36,8 +38,30 @@ class Task:
     positive: int | None = None
     column: int | None = None
     listed: bool = True
+    bundled: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Points and features."""
+        return BUNDLED_SHAPES[self.data] if self.bundled else datasets.SETS[self.data].shape
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether the data need not be fetched."""
+        return self.bundled or datasets.available(self.data)
+
+    def load(self) -> tuple[FloatArray, AnyArray]:
+        """Return features and targets."""
+        if self.bundled:
+            from sklearn import datasets as bundled
+
+            X, y = getattr(bundled, f"load_{self.data}")(return_X_y=True)
+            return np.asarray(X, dtype=np.float64), y
+        data = datasets.load(self.data, fetch=False)
+        return np.asarray(data.X, dtype=np.float64), data.y
 
 
+BUNDLED_SHAPES = {"digits": (1797, 64), "breast_cancer": (569, 30), "diabetes": (442, 10)}
 TASKS = {
     "california_housing": Task("california_housing"),
     "chest_accel": Task("chest_accel", positive=4),
@@ -49,37 +73,40 @@ TASKS = {
     "covtype, elevation": Task("covtype_2v4", epochs=5, column=0, listed=False),
     "chest, talking": Task("chest_accel", positive=7, listed=False),
     "adult, hours": Task("adult", column=5, listed=False),
+    "digits, 8": Task("digits", epochs=30, positive=8, listed=False, bundled=True),
+    "breast cancer": Task("breast_cancer", epochs=30, positive=1, listed=False, bundled=True),
+    "diabetes": Task("diabetes", epochs=30, listed=False, bundled=True),
 }
+BUNDLED_TASKS = [name for name, task in TASKS.items() if task.bundled]
 LISTED_TASKS = [name for name, task in TASKS.items() if task.listed]
 # `adult` has little to gain, and is there to see that nothing is lost.
 SIX_TASKS = [name for name in LISTED_TASKS if name != "adult"]
 
 
 def at_hand() -> list[str]:
-    """Give the tasks whose data need not be fetched."""
-    return [name for name, task in TASKS.items() if datasets.available(task.data)]
+    """Return the tasks whose data need not be fetched."""
+    return [name for name, task in TASKS.items() if task.at_hand]
 
 
 @lru_cache(maxsize=2)
 def load_problem(name: str) -> Linear:
     """Give the problem: standardised features (the words of w8a stay 0 or 1, sparse), an intercept, a small penalty."""
     task = TASKS[name]
-    data = datasets.load(task.data, fetch=False)
-    X = np.asarray(data.X, dtype=np.float64)
+    X, y = task.load()
     if task.column is not None:
         target = X[:, task.column]
         X = np.delete(X, task.column, axis=1)
     else:
-        target = data.y
+        target = y
     if task.positive is None:
-        loss, y = "squared", _standardise_columns(np.asarray(target, dtype=np.float64)[:, None])[:, 0]
+        loss, sides = "squared", _standardise_columns(np.asarray(target, dtype=np.float64)[:, None])[:, 0]
     else:
-        loss, y = "logistic", np.where(target == task.positive, 1.0, -1.0)
+        loss, sides = "logistic", np.where(target == task.positive, 1.0, -1.0)
     if task.data == "w8a":
         from scipy.sparse import csr_matrix
 
-        return Linear(csr_matrix(X), y, loss=loss, l2=L2, intercept=True)
-    return Linear(_standardise_columns(X), y, loss=loss, l2=L2, intercept=True)
+        return Linear(csr_matrix(X), sides, loss=loss, l2=L2, intercept=True)
+    return Linear(_standardise_columns(X), sides, loss=loss, l2=L2, intercept=True)
 
 
 def _standardise_columns(X: FloatArray) -> FloatArray:
