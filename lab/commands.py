@@ -16,11 +16,15 @@ def format_install(extra: str) -> str:
 
     Examples
     --------
-    >>> format_install("torch").endswith("install --editable '.[torch]'")
+    >>> format_install("torch").endswith("install -e '.[torch]'")
     True
     """
-    pip = "pip" if _is_on_path("pip") else f"{_find_python()} -m pip"
-    return f"{pip} install --editable '.[{extra}]'"
+    beside = Path(sys.executable).with_name("pip")
+    if _is_on_path("pip"):
+        pip = "pip"
+    else:
+        pip = _shorten_path(beside) if beside.exists() else f"{_find_python()} -m pip"
+    return f"{pip} install -e '.[{extra}]'"
 
 
 def _find_python() -> str:

@@ -34,27 +34,14 @@ COUNTED_FORMS: dict[Verdict, tuple[str, str]] = {
 }
 
 
-def claims_table(findings: Sequence[Findings]) -> str:
-    """Give the table, grouped by experiment; on a narrow screen its rows become cards."""
-    groups = "".join(_render_group(found) for found in findings if found.claims)
-    if not groups:
-        return '<p class="aside">No experiment of this run examined a claim.</p>'
-    # The roles repeat what the elements are: browsers forget it when the rows are laid out as cards.
-    return (
-        '<table class="claims" role="table"><thead role="rowgroup"><tr role="row">'
-        '<th scope="col" role="columnheader">The paper says</th><th scope="col" role="columnheader">We measured</th>'
-        f'<th scope="col" role="columnheader">Verdict</th></tr></thead>{groups}</table>'
-    )
-
-
-def claims_summary(findings: Sequence[Findings]) -> str:
+def summarise_claims(findings: Sequence[Findings]) -> str:
     """Count the verdicts in one sentence.
 
     Examples
     --------
-    >>> row = Claim("a", "b", "holds", "c")
-    >>> claims_summary([Findings("x", "X", [row, row, Claim("a", "b", "too few runs", "c")])])
-    "Of the table's 3 rows, 2 hold and 1 has too few runs to tell."
+    >>> row = Claim("a", "b", "1x", "holds", "c")
+    >>> summarise_claims([Findings("x", "X", [row, row, Claim("a", "b", "1x", "too few runs", "c")])])
+    'Of 3 rows, 2 hold and 1 has too few runs to tell.'
     """
     verdicts = Counter(claim.verdict for found in findings for claim in found.claims)
     parts = [f"{verdicts[v]} {COUNTED_FORMS[v][verdicts[v] > 1]}" for v in get_args(Verdict) if verdicts[v]]
@@ -62,7 +49,7 @@ def claims_summary(findings: Sequence[Findings]) -> str:
         return ""
     counted = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
     total = verdicts.total()
-    return f"Of the table's {total} rows, {counted}." if total > 1 else f"The table's one row {counted[2:]}."
+    return f"Of {total} rows, {counted}." if total > 1 else f"The one row {counted[2:]}."
 
 
 def make_anchor(found: Findings) -> str:
@@ -78,23 +65,48 @@ def render_badge(verdict: Verdict) -> str:
     )
 
 
-def _render_group(found: Findings) -> str:
+def _render_claims(claims: Sequence[Claim]) -> str:
+    """Return a table of claims; on a narrow screen its rows become cards."""
+    if not claims:
+        return ""
+    # The roles repeat what the elements are: browsers forget it when the rows are laid out as cards.
     return (
-        '<tbody role="rowgroup"><tr class="group" role="row"><th colspan="3" scope="rowgroup" role="rowheader">'
-        f'<a href="#{make_anchor(found)}">{escape_text(found.title)}</a></th></tr>'
-        f"{''.join(map(_render_row, found.claims))}</tbody>"
+        '<table class="claims" role="table"><thead role="rowgroup"><tr role="row">'
+        '<th scope="col" role="columnheader">Claim</th><th scope="col" role="columnheader">Number</th>'
+        '<th scope="col" role="columnheader">Verdict</th></tr></thead>'
+        f'<tbody role="rowgroup">{"".join(map(_render_row, claims))}</tbody></table>'
     )
 
 
 def _render_row(claim: Claim) -> str:
-    beyond = '<span class="beyond">beyond the paper</span>' if claim.beyond else ""
+    source = "Beyond the paper" if claim.beyond else "The paper"
     return (
-        f'<tr role="row"><td role="cell" data-label="{"We ask" if claim.beyond else "The paper says"}">'
-        f"<div>{beyond}{escape_prose(claim.paper)}</div></td>"
-        f'<td role="cell" data-label="We measured"><div>{escape_prose(claim.measured)}'
-        f'<span class="settings">{escape_prose(claim.settings)}</span></div></td>'
+        f'<tr role="row"><td role="cell" data-label="Claim"><div><span class="title">{escape_prose(claim.name)}</span>'
+        f'<span class="said"><span class="{"beyond" if claim.beyond else "source"}">{source}</span> '
+        f'{escape_prose(claim.said)}</span><span class="settings">{escape_prose(claim.settings)}</span>'
+        f"{_render_details(claim)}</div></td>"
+        f'<td role="cell" class="figure" data-label="Number"><div>{escape_prose(claim.number)}</div></td>'
         f'<td role="cell" data-label="Verdict"><div>{render_badge(claim.verdict)}</div></td></tr>'
     )
+
+
+def _render_details(claim: Claim) -> str:
+    """Return what waits to be opened: the note, and the table."""
+    parts = [f"<p>{escape_prose(claim.note)}</p>"] if claim.note else []
+    if claim.details is not None:
+        head = "".join(f'<th scope="col">{escape_text(column)}</th>' for column in claim.details.columns)
+        rows = "".join(_render_cells(row) for row in claim.details.rows)
+        parts.append(
+            '<div class="wide" tabindex="0" role="region" aria-label="Table">'
+            f'<table class="numbers"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        )
+    return f"<details><summary>Details</summary>{''.join(parts)}</details>" if parts else ""
+
+
+def _render_cells(row: Sequence[str]) -> str:
+    first, *others = row
+    cells = "".join(f"<td>{escape_text(cell)}</td>" for cell in others)
+    return f'<tr><th scope="row">{escape_text(first)}</th>{cells}</tr>'
 
 
 if TYPE_CHECKING:
@@ -208,24 +220,27 @@ def render_index(
         raise ValueError(f"Findings must be of different experiments, got {names}. Merge those of the same name.")
     numbers = count(1)
     sections = "".join(_render_section(found, numbers) for found in findings)
-    contents = {"#claims": "The paper and this run"}
-    contents |= {f"#{make_anchor(found)}": found.title for found in findings}
+    contents = {f"#{make_anchor(found)}": found.title for found in findings}
     contents |= {"#not-run": "Not run"} if skipped else {}
     contents |= {"#facts": "How it was run"}
     contents |= {"benchmarks.html": "Benchmarks"} if linked else {}
     lead = f"What <cite>{PAPER_TITLE}</cite> (ICML 2019) says, beside what came out when varmix ran it. "
-    body = (
-        f'<section id="claims" aria-label="The paper and this run">{claims_table(findings)}</section>'
-        f"{sections}{_not_run(skipped)}{_render_facts(facts)}"
-    )
-    lead += f"{claims_summary(findings)} {BRACKETS_NOTE}" if any(found.claims for found in findings) else ""
+    if any(found.claims for found in findings):
+        lead += f"{summarise_claims(findings)} {BRACKETS_NOTE}"
+    else:
+        lead += "No experiment of this run examined a claim."
+    body = f"{sections}{_not_run(skipped)}{_render_facts(facts)}"
     return render_document("The paper, run again", lead, contents, body, scripts=("plot.js",))
 
 
 def _render_section(found: Findings, numbers: Iterator[int]) -> str:
+    """Return the figures of an experiment, its claims, and its protocol folded away."""
     parts = [_render_figure(picture, f"figure-{next(numbers)}") for picture in found.pictures]
     parts += [evolutions.embed_evolution(evolution, f"plot-{next(numbers)}") for evolution in found.evolutions]
-    parts += [f'<p class="note">{escape_prose(note)}</p>' for note in found.notes]
+    parts.append(_render_claims(found.claims))
+    if found.notes:
+        notes = "".join(f'<p class="note">{escape_prose(note)}</p>' for note in found.notes)
+        parts.append(f"<details><summary>Protocol</summary>{notes}</details>")
     return f'<section id="{make_anchor(found)}"><h2>{escape_text(found.title)}</h2>{"".join(parts)}</section>'
 
 

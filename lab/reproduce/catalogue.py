@@ -14,7 +14,8 @@ from lab.reproduce.experiment import Experiment
 class Entry:
     """What an experiment shows, the modules it needs and the extra that brings them, and data sets: any one will do.
 
-    One that generates data, or finds some in a package that it needs, lacks none.
+    One that generates data, or finds some in a package that it needs, lacks none.  `quick` says whether there are quick
+    runs of it at all.
     """
 
     title: str
@@ -22,6 +23,7 @@ class Entry:
     extra: str = "lab"
     data: tuple[str, ...] = ()
     brings_data: bool = False
+    quick: bool = True
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -69,6 +71,7 @@ ENTRIES = {
         ("torch", "sklearn"),
         "torch",
         ("mnist",),
+        quick=False,
     ),
 }
 

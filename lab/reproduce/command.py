@@ -7,16 +7,19 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
 from lab import plots, report
 from lab.benchmarks import command as benchmarks
+from lab.commands import find_program
 from lab.files import atomic_write
 from lab.refusal import Refusal, make_writable
 from lab.reproduce import terminal
 from lab.reproduce.catalogue import find_entry, import_experiment, list_experiments
+from lab.reproduce.experiment import Mode
 from lab.reproduce.findings import Claim, Findings
 from lab.reproduce.records import Record
 from lab.reproduce.request import Request
@@ -77,14 +80,14 @@ def render_markdown(found: Sequence[Findings], facts: Mapping[str, str]) -> str:
 
     Examples
     --------
-    >>> claim = Claim("It works.", "It does, 2 [1, 3] times.", "holds", "40 seeds")
+    >>> claim = Claim("Works", "It works.", "2x [1, 3]", "holds", "40 seeds")
     >>> found = [Findings("demo", "A demonstration", [claim])]
     >>> print(render_markdown(found, {"command": "python -m lab reproduce demo"}))
     ## A demonstration
     <BLANKLINE>
-    | the paper says | we measured | verdict |
-    |---|---|---|
-    | It works. | It does, 2 [1, 3] times. (40 seeds) | holds |
+    | claim | number | verdict | in words | settings |
+    |---|---|---|---|---|
+    | Works | 2x [1, 3] | holds | It works. | 40 seeds |
     <BLANKLINE>
     Made with: command python -m lab reproduce demo
     <BLANKLINE>
@@ -96,18 +99,18 @@ def render_markdown(found: Sequence[Findings], facts: Mapping[str, str]) -> str:
 
 def _render_section(findings: Findings) -> str:
     rows = "".join(_render_row(claim) for claim in findings.claims)
-    return f"## {findings.title}\n\n| the paper says | we measured | verdict |\n|---|---|---|\n{rows}"
+    return f"## {findings.title}\n\n| claim | number | verdict | in words | settings |\n|---|---|---|---|---|\n{rows}"
 
 
 def _render_row(claim: Claim) -> str:
-    said = f"*Beyond the paper:* {claim.paper}" if claim.beyond else claim.paper
-    cells = (said, f"{claim.measured} ({claim.settings})", claim.verdict)
+    said = f"*Beyond the paper:* {claim.said}" if claim.beyond else claim.said
+    cells = (claim.name, claim.number, claim.verdict, said, claim.settings)
     return "| " + " | ".join(cell.replace("|", "/").replace("\n", " ") for cell in cells) + " |\n"
 
 
 def run_reproduction(request: Request, console: Console) -> int:
     """Make all runs that are missing, then the figures, the report and the table; give the exit code."""
-    chosen, skipped = choose_experiments(request.experiments)
+    chosen, skipped = choose_experiments(request.experiments, request.mode)
     prepare_folder(request.out)
     try:
         with lock_folder(request.out):
@@ -117,12 +120,18 @@ def run_reproduction(request: Request, console: Console) -> int:
         raise Refusal(f"{error.strerror or error}: {place}. What is finished is saved. {request.again()}") from None
 
 
-def choose_experiments(asked: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Give the experiments to run, and a line for each that cannot; one that was asked for by name must be able to."""
+def choose_experiments(asked: Sequence[str], mode: Mode = "full") -> tuple[list[str], list[str]]:
+    """Return the experiments to run, and a line for each that cannot; one that was asked for by name must be able to.
+
+    Those without quick runs are left out of quick mode.
+    """
     chosen, skipped = [], []
     for name in dict.fromkeys(asked or list_experiments()):
         lacking = find_entry(name).lacking
-        if lacking is None:
+        if mode == "quick" and not find_entry(name).quick:
+            if asked:
+                raise Refusal(f"The experiment {name} has no quick runs. Add --full.")
+        elif lacking is None:
             chosen.append(name)
         elif asked:
             raise Refusal(f"The experiment {name} {lacking}")
@@ -164,8 +173,9 @@ def _conclude_run(
     facts = _describe_run(request, finished, time.perf_counter() - start)
     page = _publish_report(request.out, found, facts, [*skipped, *lacking], measured)
     work.tell_damaged(console)
-    if any(each.claims for each in found):
-        console.print(terminal.claims_table(found))
+    terminal.print_claims(found, console)
+    if request.mode == "quick":
+        terminal.print_line(console, _tell_full(request))
     for line in work.remarks():
         terminal.print_line(console, line)
     terminal.tell_failures(failures, console)
@@ -178,6 +188,14 @@ def _conclude_run(
         terminal.print_line(console, f"left out: {line}")
     terminal.print_line(console, f"Report: {page}")
     return 1 if missing else 0
+
+
+def _tell_full(request: Request) -> str:
+    """Return the command for all runs, and how long they take."""
+    chosen, _ = choose_experiments(request.experiments)
+    seconds = Work(replace(request, mode="full", out=request.out / "full"), chosen).seconds()
+    names = " ".join(["reproduce", *request.experiments])
+    return f"{find_program()} {names} --full: all seeds, data and claims, {terminal.format_duration(seconds)}"
 
 
 def _describe_run(request: Request, finished: Mapping[str, Sequence[Record]], seconds: float) -> dict[str, str]:

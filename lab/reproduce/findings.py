@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 BRACKETS_NOTE = "Brackets hold 95 % intervals, [?] where there are too few runs for one."
 Verdict = Literal["holds", "holds in part", "does not hold", "too few runs", "measured"]
+JUDGED_VERDICTS: tuple[Verdict, ...] = ("holds", "holds in part", "does not hold")
 
 
 MAX_NAME_LENGTH = 36  # characters: with number and verdict it fits a line of 80

@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from lab.reproduce.catalogue import import_experiment
 from lab.reproduce.records import Config, Record, Records
@@ -55,18 +55,19 @@ class WorkerError(RuntimeError):
 def perform_jobs(jobs: Sequence[Job], out: Path, workers: int, console: Console) -> list[Failure]:
     """Make all runs and record each; a run that raises is reported and the others go on."""
     failures: list[Failure] = []
-    with _show_bars(jobs, console) as (progress, bars), _open_pool(min(workers, len(jobs))) as pool:
+    with _show_bars(jobs, console) as shown, _open_pool(min(workers, len(jobs))) as pool:
         try:
             with _hold_interrupts():
                 futures: dict[Future[str | None], Job] = {
                     pool.submit(_perform_job, job, out): job for job in one_of_each_first(jobs)
                 }
+            bars = {bar.name: bar for bar in shown}
             for future in as_completed(futures):
                 job = futures[future]
                 message = future.result()
                 if message is not None:
                     failures.append(Failure(job, message, error_file(out, job)))
-                progress.update(bars[job.experiment], advance=job.seconds, runs=_one_more(progress, bars, job))
+                bars[job.experiment].advance(job.seconds)
         except BrokenProcessPool:
             raise WorkerError("A worker process died, most likely because it ran out of memory") from None
     return failures
@@ -169,24 +170,34 @@ def _follow_parent(watched: Connection) -> None:
 
 
 @contextmanager
-def _show_bars(jobs: Sequence[Job], console: Console) -> Iterator[tuple[Progress, dict[str, TaskID]]]:
-    """Give a bar per experiment; it fills by the time that runs are expected to take."""
+def _show_bars(jobs: Sequence[Job], console: Console) -> Iterator[list["_Bar"]]:
+    """Show a bar per experiment, which fills by the time that runs are expected to take, until the block is left."""
     columns = (
-        TextColumn("{task.description:<10}"),
-        BarColumn(),
-        TextColumn("{task.fields[runs]}/{task.fields[all]} runs"),
+        TextColumn("{task.description:<8}"),
+        BarColumn(20),
+        TextColumn("{task.fields[doing]:<16}"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console) as progress:
-        bars = {}
-        for name in dict.fromkeys(job.experiment for job in jobs):
-            mine = [job.seconds for job in jobs if job.experiment == name]
-            bars[name] = progress.add_task(name, total=sum(mine), runs=0, all=len(mine))
-        yield progress, bars
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield [_Bar(name, jobs, progress) for name in dict.fromkeys(job.experiment for job in jobs)]
 
 
-def _one_more(progress: Progress, bars: dict[str, TaskID], job: Job) -> int:
-    task = next(task for task in progress.tasks if task.id == bars[job.experiment])
-    return int(task.fields["runs"]) + 1
+class _Bar:
+    """The bar of an experiment: it moves to and fro while kernels compile, and fills from the first finished run on."""
+
+    def __init__(self, name: str, jobs: Sequence[Job], progress: Progress) -> None:
+        self.name = name
+        self._progress = progress
+        self._seconds = [job.seconds for job in jobs if job.experiment == name]
+        self._finished = 0
+        self._task = progress.add_task(name, total=None, doing="compiling")
+
+    def advance(self, seconds: float) -> None:
+        """Count a finished run."""
+        self._finished += 1
+        if self._finished == 1:
+            self._progress.update(self._task, total=sum(self._seconds))
+        runs = f"{self._finished}/{len(self._seconds)} runs"
+        self._progress.update(self._task, advance=seconds, doing=runs)

@@ -1,13 +1,15 @@
-"""Terminal: what the command says."""
+"""Terminal: what the command says, in lines that fit 80 columns."""
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from lab.reproduce.findings import BRACKETS_NOTE, Claim, Findings
+import varmix
+from lab.reproduce.findings import JUDGED_VERDICTS, Findings
 from lab.reproduce.request import Request
 from lab.reproduce.runner import Failure
 
@@ -18,9 +20,9 @@ VERDICT_MARKS = {
     "holds": ("✓", "green"),
     "holds in part": ("◐", "yellow"),
     "does not hold": ("✗", "red"),
-    "too few runs": ("…", "yellow"),
-    "measured": ("·", "default"),
 }
+MAX_COLUMNS, LONGEST_VERDICT = 80, len("x does not hold")
+START_SECONDS, COMPILE_SECONDS = 6.0, 25.0  # to start the workers; to compile the kernels of all experiments
 
 
 def print_line(console: Console, line: str, style: str = "") -> None:
@@ -29,36 +31,35 @@ def print_line(console: Console, line: str, style: str = "") -> None:
 
 
 def announce_work(work: "Work", request: Request, console: Console) -> None:
-    """Say what is to be done and how long it will take."""
-    jobs, planned = work.left(), work.planned()
-    expected = sum(job.seconds for job in jobs) / min(request.jobs, max(len(jobs), 1))
-    done = planned - len(jobs)
-    already = f" ({done} of {planned} are done already)" if done else ""
+    """Say what is to be done and how long it will take, compiling included."""
+    left, planned = len(work.left()), work.planned()
+    already = f" ({planned - left} of {planned} are done)" if left < planned else ""
     processes = f"{request.jobs} process{'es' if request.jobs > 1 else ''}"
-    print_line(
-        console,
-        f"{request.mode} mode: {len(jobs)} runs{already} on {processes}, about {format_duration(expected)}; results "
-        f"go to "
-        f"{request.out}",
-    )
+    expected = work.seconds() + (_guess_start() if left else 0.0)
+    line = f"{request.mode} mode: {left} runs{already} on {processes}, about {format_duration(expected)}"
+    print_line(console, line)
 
 
-def claims_table(found: Sequence[Findings]) -> Table:
-    """Give the table that opens the report, for the terminal."""
-    table = Table(show_lines=True, title="The paper says, we measured", caption=Text(BRACKETS_NOTE, style="dim"))
-    for heading, share in (("", 1), ("the paper says", 4), ("we measured", 5), ("verdict", 2)):
-        table.add_column(heading, ratio=share)
-    for findings in found:
-        for claim in findings.claims:
-            table.add_row(findings.experiment, *_format_cells(claim))
-    return table
+def _guess_start() -> float:
+    """Return the seconds before runs begin: kernels are compiled where no folder has compiled ones."""
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    places = Path(folder) if folder else Path(varmix.__file__).parent
+    compiled = next(places.rglob("*.nbc"), None) is not None
+    return START_SECONDS + (0.0 if compiled else COMPILE_SECONDS)
 
 
-def _format_cells(claim: Claim) -> tuple[Text, Text, Text]:
-    mark, color = VERDICT_MARKS[claim.verdict]
-    said = Text("beyond the paper: ", style="dim") if claim.beyond else Text()
-    measured = Text(claim.measured) + Text(f"\n{claim.settings}", style="dim")
-    return said + Text(claim.paper, style="default"), measured, Text(f"{mark} {claim.verdict}", style=color)
+def print_claims(found: Sequence[Findings], console: Console) -> None:
+    """Print a line for each claim that was judged: name, number, verdict."""
+    judged = [claim for findings in found for claim in findings.claims if claim.verdict in JUDGED_VERDICTS]
+    if not judged:
+        print_line(console, "These runs are too few to judge any claim.")
+        return
+    name, number = (max(len(getattr(claim, part)) for claim in judged) for part in ("name", "number"))
+    gap = "  " if name + number + len("  ") * 2 + LONGEST_VERDICT <= MAX_COLUMNS else " "
+    for claim in judged:
+        mark, color = VERDICT_MARKS[claim.verdict]
+        line = Text(f"{claim.name:<{name}}{gap}{claim.number:<{number}}{gap}")
+        console.print(line + Text(f"{mark} {claim.verdict}", style=color), soft_wrap=True, highlight=False)
 
 
 def tell_failures(failures: Sequence[Failure], console: Console) -> None:

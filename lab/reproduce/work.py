@@ -37,6 +37,11 @@ class Work:
         """Give all runs that are still to be made."""
         return self._missing({name: self.runs(name) for name in self.plans})
 
+    def seconds(self) -> float:
+        """Return about how long the runs that are left take on the processes that were asked for."""
+        jobs = self.left()
+        return sum(job.seconds for job in jobs) / min(self._request.jobs, max(len(jobs), 1))
+
     def perform(self, console: Console) -> list[Failure]:
         """Make the planned runs, then those that depend on them."""
         failures = self._perform(self.plans, console)

@@ -82,7 +82,7 @@ def test_every_result_is_written_with_the_machine(capsys, tmp_path):
     lines = capsys.readouterr().out.splitlines()
     assert "  measured [all] of it" in lines  # as it is, without markup
     (absent,) = [line for line in lines if "nobody" in line]
-    assert absent.endswith("pip install --editable '.[bench]'")
+    assert absent.endswith("pip install -e '.[bench]'")
     assert lines[-1].endswith(str(Path("results/benchmarks/sets.json")))
 
 

@@ -301,7 +301,7 @@ def test_the_machine_is_described_without_the_peers_that_are_missing(monkeypatch
 
 
 def test_a_missing_peer_says_how_to_get_it():
-    command = "pip install --editable '.[torch]'"
+    command = "pip install -e '.[torch]'"
     assert TORCH.absence.startswith("torch ")
     assert TORCH.absence.endswith(command)
 

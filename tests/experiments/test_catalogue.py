@@ -78,7 +78,7 @@ def test_data_that_nobody_can_fetch_go_into_a_folder(nothing):
 
 def test_modules_come_before_data(nothing):
     lacking = Entry("", ("no_such_module",), "rl", ("w8a",)).lacking
-    assert "no_such_module: pip install --editable '.[rl]'" in lacking
+    assert "no_such_module: pip install -e '.[rl]'" in lacking
     assert "w8a" not in lacking
 
 

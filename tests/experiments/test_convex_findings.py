@@ -15,7 +15,7 @@ from support.readings import read_intervals, read_numbers
 
 # Claims by a key word of their names.
 MIXTURE_CLAIM, CROSS_CLAIM, ARRIVALS, SAVINGS = "six sets", "by norms", "Arrival", "Fewer gradients"
-SIZES, METER, CONSTRUCTORS = "not adapted", "meter", "norms once"
+SIZES, METER, CONSTRUCTORS = ": static", "meter", "norms once"
 REPLACEMENT, CHANCE, DIGITS = "uniform", "A/A", ": digits"
 ALWAYS_WORSE, DEFAULT_WORSE = "Always on, worse", "By default, worse"
 

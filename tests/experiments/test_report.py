@@ -15,7 +15,7 @@ from lab.report import page as figures
 from lab.report.benchmarks import render_results
 from lab.report.document import read_resource
 from lab.report.markup import escape_json, format_number
-from lab.reproduce.findings import Claim, Evolution, Findings, Picture
+from lab.reproduce.findings import Claim, Details, Evolution, Findings, Picture
 
 NASTY = "</script><script>alert(1)</script> <b> & \"quoted\" 'x' <!--"
 FACTS = {"mode": "quick", "command": "`python -m lab reproduce --quick`", NASTY: NASTY}
@@ -39,6 +39,9 @@ RESULTS = {
 }
 
 
+TABLE = Details(("data set", "mixture"), [("adult", "1.5x [1, 2]"), (NASTY, NASTY)])
+
+
 def line_figure():
     from matplotlib.figure import Figure
 
@@ -60,9 +63,9 @@ def sample():
             "blobs",
             "Blobs (6.1)",
             [
-                Claim("The middle blobs get the weight.", "0.83 (0.81 to 0.85).", "holds", "10 seeds"),
-                Claim("Fewer steps.", "Some fewer.", "holds in part", "5 epochs"),
-                Claim(NASTY, NASTY, "does not hold", NASTY),
+                Claim("Middle blobs", "The middle blobs get the weight.", "0.83 [0.81, 0.85]", "holds", "10 seeds"),
+                Claim("Steps", "Fewer steps.", "2x [1, 3]", "holds in part", "5 epochs", details=TABLE, note="A hint."),
+                Claim("<b>&'\"<!--", NASTY, "<b>&'\"<!--", "does not hold", NASTY, note=NASTY),
             ],
             [Picture("a", "A caption.", "A line rises.", line_figure), Picture("b", NASTY, NASTY, line_figure)],
             [Evolution("weights", "The mixture", "round", "weight", x, weights)],
@@ -72,8 +75,8 @@ def sample():
             "regret",
             "Regret",
             [
-                Claim("Asked of us.", "Measured so.", "measured", "3 seeds", beyond=True),
-                Claim("Slope 4/5.", "0.7 (0.4 to 1.2).", "too few runs", "quick"),
+                Claim("Ours", "Asked of us.", "3 of 4", "measured", "3 seeds", beyond=True),
+                Claim("Slope", "Slope 4/5.", "0.7 [0.4, 1.2]", "too few runs", "quick"),
             ],
             evolutions=[Evolution("e", NASTY, NASTY, NASTY, [1.0, 1.0], {NASTY: [1.0, 2.0]})],
         ),
@@ -117,7 +120,10 @@ def test_every_claim_and_fact_is_on_the_page_in_words(written):
     for found in sample():
         assert found.title in words
         for claim in found.claims:
-            for part in (claim.paper, claim.measured, claim.settings, claim.verdict):
+            cells = (
+                [cell for row in (claim.details.columns, *claim.details.rows) for cell in row] if claim.details else []
+            )
+            for part in (claim.name, claim.said, claim.number, claim.settings, claim.verdict, claim.note, *cells):
                 assert " ".join(part.split()) in words
     assert html.count('class="beyond"') == 1
     for part in (
@@ -128,11 +134,20 @@ def test_every_claim_and_fact_is_on_the_page_in_words(written):
         plain,
     ):
         assert part in words
-    (counted,) = re.findall(r"\b5 rows, ([^.]*)\.", words)
+    (counted,) = re.findall(r"\bOf 5 rows, ([^.]*)\.", words)
     parts = re.split(", | and ", counted)
     assert [part.split()[0] for part in parts] == ["1"] * 5  # of every verdict one
     for part, verdict in zip(parts, ("holds", "in part", "not hold", "too few runs", "measure"), strict=True):
         assert verdict in part
+
+
+def test_figures_come_before_claims_and_tables_wait_to_be_opened(written):
+    html = (written / "index.html").read_text("utf-8")
+    places = [html.index(part) for part in ("<figure", "data-plot", 'class="claims"', "Protocol")]
+    assert places == sorted(places)
+    for table in re.finditer('<table class="numbers"', html):
+        before = html[: table.start()]
+        assert before.count("<details") - before.count("</details>") == 1
 
 
 def test_nothing_on_a_page_can_break_out_of_its_place(written):
@@ -222,7 +237,7 @@ def test_findings_that_cannot_be_shown_are_refused_with_advice(monkeypatch):
     with pytest.raises(ValueError, match=r"arm 'a' has 1 values for 2 places .* nan where there is none"):
         evolutions.embed_evolution(Evolution("w", "W", "x", "y", [1, 2], {"a": [1]}), "plot")
     monkeypatch.setitem(sys.modules, "lab.plots", None)
-    with pytest.raises(ImportError, match=r"pip install --editable '\.\[lab\]'"):
+    with pytest.raises(ImportError, match=r"pip install -e '\.\[lab\]'"):
         figures.embed_picture(Picture("a", "b", "c", lambda: None), "a-")
 
 

@@ -212,7 +212,7 @@ def test_a_missing_extra_is_told_when_the_experiment_was_asked_for(capsys, monke
     monkeypatch.setitem(catalogue.ENTRIES, "later", Entry("Needs much", ("no_such_module",), "rl"))
     line = told(capsys, "reproduce", "later", "--out", tmp_path)
     assert "later needs no_such_module" in line
-    assert "pip install --editable '.[rl]'" in line
+    assert "pip install -e '.[rl]'" in line
 
 
 def test_a_missing_extra_is_only_named_when_all_were_asked_for(monkeypatch):
@@ -220,7 +220,7 @@ def test_a_missing_extra_is_only_named_when_all_were_asked_for(monkeypatch):
     chosen, skipped = reproduce.choose_experiments(())
     assert "later" not in chosen
     assert "later needs no_such_module" in skipped[-1]
-    assert "pip install --editable '.[rl]'" in skipped[-1]
+    assert "pip install -e '.[rl]'" in skipped[-1]
 
 
 @pytest.mark.parametrize("data", ["at hand", "none"])
@@ -511,7 +511,7 @@ def test_ctrl_c_before_anything_has_begun_ends_quietly(capsys, monkeypatch):
 
 def test_a_command_without_its_figures_is_told(monkeypatch):
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "matplotlib" else name)
-    with pytest.raises(SystemExit, match=r"pip install --editable '\.\[lab\]'"):
+    with pytest.raises(SystemExit, match=r"pip install -e '\.\[lab\]'"):
         cli.main()
 
 

@@ -19,9 +19,15 @@ def here(tmp_path, monkeypatch):
 
 def test_commands_name_the_environment_where_the_shell_would_find_another(here):
     assert commands.find_program() == ".venv/bin/python -m lab"
-    assert commands.format_install("rl") == ".venv/bin/python -m pip install --editable '.[rl]'"
+    assert commands.format_install("rl") == ".venv/bin/python -m pip install -e '.[rl]'"
+
+
+def test_a_pip_beside_python_is_named_by_its_path(here):
+    (here / ".venv" / "bin").mkdir(parents=True)
+    (here / ".venv" / "bin" / "pip").touch()
+    assert commands.format_install("rl") == ".venv/bin/pip install -e '.[rl]'"
 
 
 def test_commands_are_short_in_an_environment_that_is_active(here, active):
     assert commands.find_program() == "python -m lab"
-    assert commands.format_install("rl") == "pip install --editable '.[rl]'"
+    assert commands.format_install("rl") == "pip install -e '.[rl]'"

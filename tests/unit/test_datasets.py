@@ -312,7 +312,7 @@ def test_wrong_data_from_a_source_is_not_kept(places):
 @pytest.mark.usefixtures("active")
 def test_without_platformdirs_the_folder_still_works(places, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "platformdirs", None)
-    missing = r"platformdirs is missing.* pip install --editable '\.\[lab\]'"
+    missing = r"platformdirs is missing.* pip install -e '\.\[lab\]'"
     with pytest.raises(DataUnavailable, match=missing):
         datasets.load("toy")
     with pytest.raises(DataUnavailable, match=missing):

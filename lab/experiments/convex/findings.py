@@ -33,11 +33,11 @@ def draw_figure(table: Table) -> "Figure":
         _plot_ratios(left, places, [table.relative(task, 32, arm) for task in table.tasks], index, arm)
     left.set_yticks([-row for row in range(len(table.tasks))], table.tasks)
     left.legend(loc="upper left", bbox_to_anchor=(-0.1, -0.16))
-    tasks = [task for task in SIX_TASKS if task in table.tasks]
+    tasks = _select_six(table) or table.tasks
     others = [arm for arm in table.arms if arm not in (RESHUFFLING, AGAIN)]
     _plot_ratios(middle, [-row for row in range(len(others))], [table.over(tasks, 32, arm) for arm in others], 0)
     middle.set_yticks([-row for row in range(len(others))], [_label_arm(table, arm, tasks) for arm in others])
-    for panel, title in ((left, "by task"), (middle, f"mean of {len(tasks)} task{'s' * (len(tasks) != 1)}")):
+    for panel, title in ((left, "by problem"), (middle, f"mean of {len(tasks)} problem{'s' * (len(tasks) != 1)}")):
         panel.set(title=title, xlabel="final excess / that of reshuffling", xscale="log")
         panel.axvline(1.0, color="black", linewidth=0.8)
     _plot_gains(right, table)
@@ -324,7 +324,7 @@ def _judge_proportional(table: Table) -> Claim | None:
         return None
     mean = table.over(_select_six(table), 32, PROPORTIONAL)
     return Claim(
-        "Loss beside shuffling's: not adapted",
+        "Loss beside shuffling's: static",
         "Groups in proportion to their sizes have 0.7 to 1.4 of shuffling's excess: it is the adapting that counts.",
         _format_headline(mean),
         _decide_verdict(table, PROPORTIONAL, mean is not None and 0.7 <= mean.value <= 1.4),
