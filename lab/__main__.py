@@ -1,4 +1,4 @@
-"""The command `python -m lab`: reproduce the paper, run benchmarks, manage data sets."""
+"""The command `python -m lab`: reproduce the paper, run benchmarks, manage data sets, publish results."""
 
 import io
 import os
@@ -72,6 +72,27 @@ def bench(
     from lab.benchmarks.command import default_folder, run_benchmarks
 
     raise typer.Exit(run_benchmarks(benchmarks or [], out or default_folder(), plain))
+
+
+@app.command()
+def publish(
+    results: Annotated[
+        Path | None, typer.Argument(help="Folder with the records of full runs; none renders the pages alone.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Experiments to take from it; all that it has if none.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a page is out of date.")] = False,
+) -> None:
+    """Make the pages of results, and the numbers in README, from the records of full runs."""
+    from lab.publish import run_publish
+
+    if check and results is not None:
+        raise Refusal("Give a folder of records or --check, not both.")
+    changed = run_publish(results, only or [], check)
+    for line in changed:
+        plain.print(f"{'out of date: ' if check else ''}{line}")
+    raise typer.Exit(1 if check and changed else 0)
 
 
 @app.command()

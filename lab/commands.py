@@ -20,10 +20,8 @@ def format_install(extra: str) -> str:
     True
     """
     beside = Path(sys.executable).with_name("pip")
-    if _is_on_path("pip"):
-        pip = "pip"
-    else:
-        pip = _shorten_path(beside) if beside.exists() else f"{_find_python()} -m pip"
+    here = _shorten_path(beside) if beside.exists() else f"{_find_python()} -m pip"
+    pip = "pip" if _is_on_path("pip") else here
     return f"{pip} install -e '.[{extra}]'"
 
 

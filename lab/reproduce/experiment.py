@@ -1,8 +1,8 @@
 """Experiment: independent runs, and what they show together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from lab.reproduce.findings import Findings
 from lab.reproduce.records import Config, Record, Result
@@ -29,6 +29,8 @@ class Experiment:
     then
         The runs that depend on what came out of the planned ones, such as a step size that was chosen on other seeds;
         without records it assumes something, so that their number and time can be told in advance.
+    facts
+        Numbers for pages that are made from full runs, by name, as JSON holds them.
     """
 
     name: str
@@ -37,3 +39,4 @@ class Experiment:
     seconds: Callable[[Config], float]
     findings: Callable[[Sequence[Record]], Findings]
     then: Callable[[Mode, Sequence[Record]], list[Config]] = lambda mode, records: []
+    facts: Callable[[Sequence[Record]], Mapping[str, Any]] = lambda records: {}

@@ -345,29 +345,43 @@ def test_findings_can_be_made_from_any_task_alone(names):
     assert {claim.verdict for claim in alone} <= {"too few runs", "measured"}
     texts = [cell for c in found.claims for row in (c.details.rows if c.details else []) for cell in (c.number, *row)]
     assert not any("None" in text or "nan" in text for text in texts)
-    title = found.pictures[0].plot().axes[1].get_title()
-    assert read_numbers(title) == [len(set(names) & set(SIX_TASKS))]
+    for picture in found.pictures:
+        drawn = picture.plot()
+    assert read_numbers(drawn.axes[0].get_title()) == [1]
 
 
 def test_findings_can_be_made_while_runs_are_missing():
     everything = metered(losing=[0.1, None]) + SAVING + tuned(CROSS, 1.0)
     for arm in (RESHUFFLING, AGAIN, MIXTURE, CROSS):
         found = findings([r for r in everything if r.config["arm"] != arm])
-        assert found.pictures[0].plot() is not None
+        assert all(picture.plot() is not None for picture in found.pictures)
     assert findings(tuned(MIXTURE, 1.0)).claims == []
 
 
-def test_the_figure_shows_tasks_arms_and_the_meter():
-    left, middle, right = findings(metered()).pictures[0].plot().axes
-    assert [label.get_text() for label in left.get_yticklabels()] == SIX_TASKS
-    assert [label.get_text() for label in middle.get_yticklabels()] == [MIXTURE, CROSS]
-    assert read_numbers(middle.get_title()) == [6]
-    drawn = findings(metered() + ended("w8a", "mixture of labels", around(0.5))).pictures[0].plot()
-    assert drawn.axes[1].get_yticklabels()[-1].get_text().startswith("mixture of labels (of 1")
-    drawn.canvas.draw()
-    assert "0.2" in [label.get_text() for label in drawn.axes[0].get_xticklabels()]
+def test_the_figures_show_losses_problems_arms_and_the_meter():
+    records = metered() + ended("w8a", "mixture of labels", around(0.5))
+    losses, ratios, arms = (picture.plot() for picture in findings(records).pictures)
+    assert [panel.get_title().split("(")[-1] for panel in losses.axes] == ["california_housing)", "kdd_bio)"]
+    shuffled, mixed = losses.axes[0].lines  # the arm by default was not run
+    assert shuffled.get_ydata()[-1] == pytest.approx(1.0, rel=0.3)
+    assert mixed.get_ydata()[-1] == pytest.approx(1.2**-0.9, rel=0.2)
+    assert len(losses.axes[0].collections) == 2  # the bands
+    assert [label.get_text() for label in ratios.axes[0].get_yticklabels()] == SIX_TASKS
+    left, right = arms.axes
+    assert [label.get_text() for label in left.get_yticklabels()][:2] == [MIXTURE, CROSS]
+    assert left.get_yticklabels()[-1].get_text().startswith("mixture of labels (of 1")
+    assert read_numbers(left.get_title()) == [6]
+    ratios.canvas.draw()
+    assert "0.2" in [label.get_text() for label in ratios.axes[0].get_xticklabels()]
     assert "gain" in right.get_xlabel()
-    assert len(right.lines) == 3  # two arms, and the line of improvement = gain
+    assert len(right.lines) == 4  # three arms, and the line of improvement = gain
+
+
+def test_curves_leave_out_runs_that_diverged():
+    records = ended("w8a", RESHUFFLING, [1.0, None]) + ended("w8a", AGAIN, [2.0])
+    x, rows = Table(records).curve("w8a", (RESHUFFLING, AGAIN))
+    assert (x, rows) == ([0, 50, 100], [[9.0, 2.0, 1.0], [9.0, 4.0, 2.0]])
+    assert Table(records).curve("w8a", (MIXTURE,)) == ([], [])
 
 
 def test_reshuffling_again_and_the_others_are_measured_and_not_claimed():

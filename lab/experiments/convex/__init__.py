@@ -6,8 +6,8 @@ Logistic regression and least squares by SGD with linear decay.  What people use
 replacement but `shuffle=True`, so that is the baseline; every arm has its own best step, found on other seeds.
 """
 
-from lab.experiments.convex.findings import findings
+from lab.experiments.convex.findings import findings, list_facts
 from lab.experiments.convex.protocol import plan, run, seconds, then
 from lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment("convex", plan, run, seconds, findings, then)
+EXPERIMENT = Experiment("convex", plan, run, seconds, findings, then, list_facts)

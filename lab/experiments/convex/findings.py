@@ -2,86 +2,19 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from lab.experiments.convex.arms import AGAIN, CROSS, CROSS_NEYMAN, DEFAULT, MIXTURE, ONCE, PROPORTIONAL, RESHUFFLING
+from lab.experiments.convex.figures import list_pictures
 from lab.experiments.convex.protocol import COARSE_EXPONENTS, EARLY_RUN_SHARE, best_steps
 from lab.experiments.convex.table import Table
 from lab.experiments.convex.tasks import LISTED_TASKS, SIX_TASKS, TASKS
-from lab.reproduce.findings import MAX_NUMBER_LENGTH, Claim, Details, Findings, Picture, Verdict
+from lab.reproduce.findings import MAX_NUMBER_LENGTH, Claim, Details, Findings, Verdict
 from lab.reproduce.records import Record
 from lab.statistics import fit_line, format_times, widen_interval
 from varmix.meter import RESHUFFLED, Interval
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-MARKERS = "osD^vP"
-
-
-def draw_figure(table: Table) -> "Figure":
-    """Draw relative excess by task and by arm, and what the meter said."""
-    from lab.plots import format_axis, make_panels
-
-    drawn, (left, middle, right) = make_panels(3, width=4.2, height=3.8)
-    arms = [arm for arm in (MIXTURE, DEFAULT, CROSS, CROSS_NEYMAN) if arm in table.arms]
-    for index, arm in enumerate(arms):
-        places = [-row + 0.2 * (index - (len(arms) - 1) / 2) for row in range(len(table.tasks))]
-        _plot_ratios(left, places, [table.relative(task, 32, arm) for task in table.tasks], index, arm)
-    left.set_yticks([-row for row in range(len(table.tasks))], table.tasks)
-    left.legend(loc="upper left", bbox_to_anchor=(-0.1, -0.16))
-    tasks = _select_six(table) or table.tasks
-    others = [arm for arm in table.arms if arm not in (RESHUFFLING, AGAIN)]
-    _plot_ratios(middle, [-row for row in range(len(others))], [table.over(tasks, 32, arm) for arm in others], 0)
-    middle.set_yticks([-row for row in range(len(others))], [_label_arm(table, arm, tasks) for arm in others])
-    for panel, title in ((left, "by problem"), (middle, f"mean of {len(tasks)} problem{'s' * (len(tasks) != 1)}")):
-        panel.set(title=title, xlabel="final excess / that of reshuffling", xscale="log")
-        panel.axvline(1.0, color="black", linewidth=0.8)
-    _plot_gains(right, table)
-    for axis in (left.xaxis, middle.xaxis, right.xaxis, right.yaxis):
-        format_axis(axis)
-    return drawn
-
-
-def _label_arm(table: Table, arm: str, tasks: list[str]) -> str:
-    """Say so where the mean of an arm is over fewer tasks than those beside it."""
-    ran = sum(table.relative(task, 32, arm) is not None for task in tasks)
-    return arm if ran == len(tasks) else f"{arm} (of {ran})"
-
-
-def _plot_ratios(panel: "Axes", places: list[float], ratios: list[Interval | None], index: int, name: str = "") -> None:
-    from lab.plots import COLORS
-
-    label: str | None = name or None
-    for y, ratio in zip(places, ratios, strict=True):
-        if ratio is not None and np.isfinite(ratio.value):
-            bounded = 0 < ratio.low and np.isfinite(ratio.high)
-            panel.plot(
-                [ratio.low, ratio.high] if bounded else [], [y, y] if bounded else [], color=COLORS[index], lw=1.2
-            )
-            panel.plot([ratio.value], [y], MARKERS[index], color=COLORS[index], markersize=4, label=label)
-            label = None
-
-
-def _plot_gains(panel: "Axes", table: Table) -> None:
-    from lab.plots import COLORS
-
-    pairs = [pair for pair in table.pairs() if np.isfinite(pair[-1].value)]
-    for index, arm in enumerate(dict.fromkeys(arm for arm, *_ in pairs)):
-        mine = [(gain, 1 / beside.value) for other, _, _, gain, beside in pairs if other == arm]
-        x, y = zip(*mine, strict=True)
-        marker = MARKERS[index % len(MARKERS)]
-        panel.plot(x, y, marker, color=COLORS[index % len(COLORS)], markersize=4, label=arm)
-    if pairs:
-        ends = np.array([1.0, max(gain for *_, gain, _ in pairs)])
-        panel.plot(ends, ends, "--", color="black", linewidth=0.8)
-        panel.legend(loc="upper left", fontsize=7)
-    panel.set(title="what the meter said", xlabel="early gain", ylabel="excess of reshuffling / of the arm")
-    panel.set(xscale="log", yscale="log")
-
 
 REPLACEMENT_ARMS = ("uniform", "static importance", "VRB", "VRM, independent", "VRM, stratified")
 CONSTRUCTOR_ARMS = ("mixture of labels", "mixture of norms", "mixture of clusters")
@@ -89,11 +22,6 @@ SHUFFLED_ARMS = (MIXTURE, DEFAULT, CROSS, CROSS_NEYMAN, PROPORTIONAL)
 CHANCE_ARMS = (AGAIN, ONCE)
 MIN_GAIN_TO_KEEP = RESHUFFLED[1]  # the gain from which on the meter says to keep it on
 MIN_SAVINGS = {"kegg_undirected": 1.6, "chest_accel": 2.0, "california_housing": 2.0, "covtype_2v4": 2.5}
-FIGURE = (
-    "Left: final excess loss beside that of plain reshuffling, by problem. Middle: the mean of every arm. Left of one "
-    "is better. Right: what the gain meter read early, and how much lower the excess was in the end. "
-    "The paper has no such figure."
-)
 
 
 def findings(records: Sequence[Record]) -> Findings:
@@ -115,18 +43,16 @@ def findings(records: Sequence[Record]) -> Findings:
         experiment="convex",
         title="Convex problems: against reshuffling",
         claims=_judge_claims(table) if table.tasks else [],
-        pictures=[
-            Picture(
-                "convex",
-                FIGURE,
-                "Two panels of dots with intervals around one, and a scatter of improvement against early gain.",
-                lambda: draw_figure(table),
-            )
-        ]
-        if table.tasks
-        else [],
+        pictures=list_pictures(table) if table.tasks else [],
         notes=notes,
     )
+
+
+def list_facts(records: Sequence[Record]) -> dict[str, Any]:
+    """Return final excess beside that of reshuffling, batch 32: value, low and high by arm and task."""
+    table = Table(records)
+    ratios = {arm: {task: table.relative(task, 32, arm) for task in table.tasks} for arm in table.arms}
+    return {"ratios": {arm: {task: list(r) for task, r in row.items() if r is not None} for arm, row in ratios.items()}}
 
 
 def _judge_claims(table: Table) -> list[Claim]:
@@ -152,10 +78,6 @@ def _describe_settings(table: Table, arm: str = MIXTURE, batch: int = 32) -> str
     runs = [len(table.runs(task, batch, arm)) for task in table.tasks if table.runs(task, batch, arm)]
     count = f"{min(runs)} to {max(runs)}" if runs and min(runs) < max(runs) else f"{min(runs, default=0)}"
     return f"{count} seeds, batch {batch}, linear decay, own best step on other seeds"
-
-
-def _select_six(table: Table) -> list[str]:
-    return [task for task in SIX_TASKS if task in table.tasks]
 
 
 def _format_ratio(interval: Interval | None) -> str:
@@ -187,7 +109,7 @@ def _tabulate(table: Table, arms: Sequence[str], batch: int = 32) -> Details | N
         for task in table.tasks
         if any(table.relative(task, batch, arm) for arm in shown)
     ]
-    six = _select_six(table)
+    six = table.six
     complete = [all(table.relative(task, batch, arm) for task in six) and len(six) > 1 for arm in shown]
     if any(complete):
         means = [
@@ -244,10 +166,10 @@ def _judge_worse(table: Table, arm: str, name: str, subject: str) -> Claim | Non
 
 
 def _judge_mixture(table: Table) -> Claim | None:
-    if MIXTURE not in table.arms or not _select_six(table):
+    if MIXTURE not in table.arms or not table.six:
         return None
-    mean = table.over(_select_six(table), 32, MIXTURE)
-    each = [table.relative(task, 32, MIXTURE) for task in _select_six(table)]
+    mean = table.over(table.six, 32, MIXTURE)
+    each = [table.relative(task, 32, MIXTURE) for task in table.six]
     below = all(r is not None and r.high < 1 for r in each)
     return Claim(
         "Loss beside shuffling's: six sets",
@@ -264,7 +186,7 @@ def _judge_cross(table: Table) -> Claim | None:
     # The library's own learner is judged, and the closed form stands beside it: the better of two would flatter itself.
     if CROSS not in table.arms:
         return None
-    tasks, mean, lost = _select_six(table), table.over(_select_six(table), 32, CROSS), table.diverged(CROSS)
+    tasks, mean, lost = table.six, table.over(table.six, 32, CROSS), table.diverged(CROSS)
     worst = table.worst(tasks, 32, CROSS)
     rows = [
         [arm, _format_ratio(table.over(tasks, 32, arm)), f"{table.worst(tasks, 32, arm):.2g}", f"{table.diverged(arm)}"]
@@ -322,7 +244,7 @@ def _format_savings(saved: Interval | None) -> str:
 def _judge_proportional(table: Table) -> Claim | None:
     if PROPORTIONAL not in table.arms:
         return None
-    mean = table.over(_select_six(table), 32, PROPORTIONAL)
+    mean = table.over(table.six, 32, PROPORTIONAL)
     return Claim(
         "Loss beside shuffling's: static",
         "Groups in proportion to their sizes have 0.7 to 1.4 of shuffling's excess: it is the adapting that counts.",

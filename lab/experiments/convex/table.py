@@ -8,7 +8,7 @@ import numpy as np
 from lab.arrays import FloatArray
 from lab.experiments.convex.arms import ADAPTIVE_ARMS, AGAIN, ARMS, RESHUFFLING
 from lab.experiments.convex.protocol import BATCH_SIZES, SMALLEST_EXCESS, Key, make_key
-from lab.experiments.convex.tasks import TASKS
+from lab.experiments.convex.tasks import SIX_TASKS, TASKS
 from lab.reproduce.records import Record
 from lab.statistics import combine_ratios, estimate_ratio, geometric_mean, times_sooner
 from varmix.meter import Interval
@@ -30,6 +30,22 @@ class Table:
         self.tasks = [name for name in TASKS if any(task == name for task, *_ in self._runs)]
         self.arms = [name for name in ARMS if any(arm == name for _, _, arm, _ in self._runs)]
         self.batches = [batch for batch in BATCH_SIZES if any(b == batch for _, b, _, _ in self._runs)]
+
+    @property
+    def six(self) -> list[str]:
+        """Those of the six tasks that claims are about that have runs."""
+        return [task for task in SIX_TASKS if task in self.tasks]
+
+    def curve(self, task: str, arms: Sequence[str]) -> tuple[list[float], list[list[float]]]:
+        """Return where the runs of these arms were evaluated, batch 32, and the excess there; a run a row.
+
+        Runs that diverged are left out, and so are evaluations that not all of the others have.
+        """
+        runs = [r for arm in arms for r in self.runs(task, 32, arm) if r.result["excess"] is not None]
+        length = min((len(r.result["excesses"]) for r in runs), default=0)
+        return list(runs[0].result["evaluations"][:length]) if runs else [], [
+            r.result["excesses"][:length] for r in runs
+        ]
 
     def runs(self, task: str, batch: int, arm: str, epochs: int | None = None) -> list[Record]:
         """Give the runs of an arm, full length unless told."""
