@@ -300,7 +300,7 @@ def _render_pays(convex: Ratios, held_out: Ratios) -> str:
             f"**Loses: a long tail with a balanced loss**, {_format_ratio(mixed['long tail, balanced loss'])} of it. "
             f"Weight the classes in the loss instead.",
             f"**Changes little: most networks.** In held-out loss it is {_count(mixed)}.",
-            "**Needs a step as long as the noise allows**, and shows in the training loss more than in the held-out one.",
+            "**Needs a step as long as the noise allows**, and shows more in the training loss than in held-out loss.",
         )
     )
 
@@ -315,7 +315,7 @@ def _render_convex(ratios: Ratios) -> str:
     return (
         f"\nLogistic regression and least squares by SGD, each method at its own best step, 12 seeds and more. Always "
         f"on, the mixture is {_count(ratios[MIXTURE])}, with {mean(MIXTURE, tasks)} of plain shuffling's final excess "
-        f"loss in the geometric mean. By default it shuffles plainly until the mixture pays: {_count(ratios[DEFAULT])}, "
+        f"loss in the geometric mean. By default it shuffles until the mixture pays: {_count(ratios[DEFAULT])}, "
         f"mean {mean(DEFAULT, tasks)}.\n\n"
         f'* With `resplit="norms"`, which cuts groups anew by the norms last seen, always on: {mean(CROSS, resplit)}.\n'
         f"* Settings were chosen with seven problems in view. On the other {len(others)} the mean is "
