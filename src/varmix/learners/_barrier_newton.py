@@ -37,7 +37,7 @@ class BarrierNewton:
     multiplying them changes nothing, and the defaults need no tuning.
 
     It is not the algorithm of the paper's theorems, which is `ONS` with the settings of `varmix.theory`.  No regret
-    bound is proven for it; its regret was measured (docs/results.md, "regret").
+    bound is proven for it; its regret was measured (docs/results/regret.md).
 
     The paper sums g g' itself, which remembers for ever the huge curvature of every bad mixture it visits, and so
     recovers slowly.  Tempered by the root of the mixture, old curvature fades as the mixture gets better
