@@ -13,6 +13,19 @@ from varmix.meter import Interval
 CONFIDENCE_LEVEL = 0.95
 
 
+def format_times(interval: Interval) -> str:
+    """Write a ratio as "times" with its interval; question marks stand for bounds that are not finite.
+
+    Examples
+    --------
+    >>> format_times(Interval(4.71, 4.0, 5.9)), format_times(Interval(4.71, -math.inf, math.inf))
+    ('4.71x [4, 5.9]', '4.71x [?]')
+    """
+    value, low, high = interval
+    bounds = f"{low:.3g}, {high:.3g}" if math.isfinite(low) and math.isfinite(high) else "?"
+    return f"{value:.3g}x [{bounds}]"
+
+
 def mean(values: Sequence[float]) -> Interval:
     """Give the mean with Student's 95 % interval; of one value or none it says nothing.
 
