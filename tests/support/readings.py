@@ -25,10 +25,10 @@ def read_percentages(text):
 def read_intervals(text):
     """Return all values with an interval, in order.
 
-    >>> read_intervals("0.691 [0.648, 0.738] here, 2 [?] there")
+    >>> read_intervals("0.691 [0.648, 0.738] here, 2x [?] there")
     [Interval(value=0.691, low=0.648, high=0.738), Interval(value=2.0, low=-inf, high=inf)]
     """
-    found = re.findall(rf"({NUMBER}) \[(?:({NUMBER}), ({NUMBER})|\?)\]", text)
+    found = re.findall(rf"({NUMBER})x? \[(?:({NUMBER}), ({NUMBER})|\?)\]", text)
     return [Interval(float(value), float(low or -math.inf), float(high or math.inf)) for value, low, high in found]
 
 
