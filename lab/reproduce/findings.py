@@ -113,3 +113,23 @@ class Findings:
     pictures: Sequence[Picture] = ()
     evolutions: Sequence[Evolution] = ()
     notes: Sequence[str] = ()
+
+
+def combine_verdicts(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict of a claim about several cases, such as data sets, from the verdict of each.
+
+    What surely holds somewhere and not surely everywhere holds in part; otherwise cases that differ, one of which is
+    open, decide nothing.
+
+    Examples
+    --------
+    >>> combine_verdicts(["holds", "holds"]), combine_verdicts(["holds", "too few runs", "does not hold"])
+    ('holds', 'holds in part')
+    >>> combine_verdicts(["does not hold", "too few runs"])
+    'too few runs'
+    """
+    if not verdicts:
+        raise ValueError("A verdict is combined of at least one, got none. Leave the claim out where nothing was run.")
+    if len(set(verdicts)) == 1:
+        return verdicts[0]
+    return "holds in part" if {"holds", "holds in part"} & set(verdicts) else "too few runs"
