@@ -104,10 +104,10 @@ def test_findings_compare_every_sampler_with_uniform_draws_and_show_the_mixture(
     weights = [sum(r.result["mixture"][j] for j in MIDDLE_BLOBS) for r in made if r.config["arm"] == "mixture"]
     assert read_intervals(weight.number)[0].value == pytest.approx(np.mean(weights), rel=1e-2)
     assert len(mixed.details.rows) == len(ARMS) - 1  # every arm but the uniform draws that are compared with
-    compared = [row[1] for row in mixed.details.rows]
-    assert compared[0] == mixed.number
-    assert compared[2] == authors.number
-    assert compared[-1] == chance.number
+    compared = [read_intervals(row[1]) for row in mixed.details.rows]
+    assert compared[0] == read_intervals(mixed.number)
+    assert compared[2] == read_intervals(authors.number)
+    assert compared[-1] == read_intervals(chance.number)
     assert [claim.verdict == "measured" for claim in found.claims] == [False, False, False, True]
     assert len(found.pictures) == 1
     assert found.pictures[0].plot().axes[2].get_xlabel() == "iterations"
@@ -192,4 +192,4 @@ def test_other_places_are_measured_beside():
     assert claim.verdict == "measured"
     (row,) = claim.details.rows
     assert [float(cell) for cell in row[:3]] == [60, 12, PLACES["closer"].deviation]  # height, width, deviation
-    assert row[3] == claim.number
+    assert read_intervals(row[3]) == read_intervals(claim.number)

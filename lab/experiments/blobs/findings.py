@@ -18,7 +18,7 @@ from lab.experiments.blobs.protocol import (
     SHUFFLE,
     UNIFORM,
 )
-from lab.reproduce.findings import Claim, Details, Evolution, Findings, Picture, Verdict
+from lab.reproduce.findings import Claim, Details, Evolution, Findings, Picture, Verdict, format_number
 from lab.reproduce.records import Record
 from lab.statistics import format_times, mean, median, times_sooner
 from varmix.meter import Interval
@@ -106,7 +106,7 @@ def _judge_weights(records: list[Record]) -> Claim:
     return Claim(
         "SVM weight on the two middle blobs",
         "The mixture samples the two middle blobs often, since they contain the support vectors.",
-        str(mean(weights)),
+        format_number(mean(weights)),
         "holds" if np.mean(weights) >= 0.85 and min(weights) >= 0.75 else "does not hold",
         f"{len(records)} seeds, {PROTOCOL}; mean",
         note=(
@@ -133,7 +133,7 @@ def _judge_speedup(
     return Claim(
         name,
         said,
-        format_times(faster),
+        format_number(faster, "{value}x {bounds} sooner"),
         verdict,
         f"{seeds} seeds, {PROTOCOL}; median",
         details=details,
@@ -178,7 +178,7 @@ def _report_chance(arms: Arms) -> list[Claim]:
         Claim(
             "SVM uniform draws against themselves",
             "Two series of uniform draws should differ by chance only.",
-            format_times(faster),
+            format_number(faster, "{value}x {bounds}"),
             "measured",
             f"{seeds} seeds, {PROTOCOL}; median",
             beyond=True,
@@ -226,7 +226,7 @@ def _report_places(places: dict[str, Arms]) -> list[Claim]:
         Claim(
             "SVM mixture, worst of other places",
             "The mixture should be ahead of uniform draws wherever the blobs lie.",
-            format_times(least),
+            format_number(least, "{value}x {bounds}"),
             "measured",
             f"{min(seeds for _, _, seeds in found.values())} seeds in each place, {len(found)} places",
             beyond=True,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from lab.experiments.kdpp.kinds import describe_kinds, find_worst, tabulate_kinds
 from lab.experiments.kdpp.protocol import AGAIN, BEST_ARM, FAIR_ARMS, ITERATIONS, PACES
 from lab.experiments.kdpp.regression import ERROR_LEVELS, MEANS
-from lab.reproduce.findings import Claim, Details, Verdict, combine_verdicts
+from lab.reproduce.findings import Claim, Details, Verdict, combine_verdicts, format_number
 from lab.reproduce.records import Record
 from lab.statistics import format_times, geometric_mean, times_sooner
 from varmix.meter import Interval
@@ -86,7 +86,7 @@ def _judge_iterations(fair: Fair, kinds: list[str]) -> Claim:
     return Claim(
         "k-DPP mixture beats uniform sets",
         "With unbiased weights and the best step for each, VRM should need 1.3 times fewer iterations to 1 % error.",
-        format_times(find_worst(found)),
+        format_number(find_worst(found), "{value}x {bounds} sooner"),
         combine_verdicts(verdicts),
         f"{len(fair.at(BEST_ARM, kinds[0], 1))} seeds, median, steps chosen on other seeds{describe_kinds(found)}",
         beyond=True,
@@ -157,7 +157,7 @@ def _judge_moments(fair: Fair, kinds: list[str]) -> Claim:
     return Claim(
         "k-DPP second moment at most 0.35",
         "The second moment should be at most 0.35 of uniform's, and point weights should err less than set weights.",
-        str(_find_largest([moments.by_point for moments in found.values()])),
+        format_number(_find_largest([moments.by_point for moments in found.values()])),
         combine_verdicts(verdicts),
         f"{found[kinds[0]].seeds} seeds, geometric mean, best step for 1 %{describe_kinds(kinds)}",
         beyond=True,
@@ -197,7 +197,7 @@ def _report_arms(fair: Fair, kinds: list[str]) -> list[Claim]:
         Claim(
             "k-DPP: uniform against itself",
             "Two series of uniform sets should differ by chance only.",
-            format_times(farthest),
+            format_number(farthest, "{value}x {bounds}"),
             "measured",
             f"{len(fair.at(AGAIN, kinds[0], 1))} seeds, median, to 1 % error"
             + (f"; farthest from one of {len(kinds)} kinds of data" if len(kinds) > 1 else ""),

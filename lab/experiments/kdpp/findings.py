@@ -11,7 +11,7 @@ from lab.experiments.kdpp.kinds import describe_kinds, find_worst, tabulate_kind
 from lab.experiments.kdpp.printed import printed_arm, printed_claims
 from lab.experiments.kdpp.protocol import BEST_ARM, PRINTED_ARMS, best_paces
 from lab.experiments.kdpp.regression import ERROR_LEVELS, MEANS, RIDGES
-from lab.reproduce.findings import Claim, Evolution, Findings, Picture, Verdict, combine_verdicts
+from lab.reproduce.findings import Claim, Evolution, Findings, Picture, Verdict, combine_verdicts, format_number
 from lab.reproduce.records import Record
 from lab.statistics import format_times, times_sooner
 from varmix.meter import Interval
@@ -167,7 +167,7 @@ def _judge_overhead(records: list[Record]) -> Claim:
     return Claim(
         name,
         said,
-        format_times(find_worst(found)),
+        format_number(find_worst(found), "{value}x {bounds} sooner"),
         combine_verdicts(verdicts),
         f"{count} seeds, median, a PyTorch step, one thread, other runs beside it{describe_kinds(found)}",
         details=tabulate_kinds(

@@ -5,7 +5,7 @@ import numpy as np
 from lab.experiments.kdpp.kinds import describe_kinds, find_worst, tabulate_kinds
 from lab.experiments.kdpp.protocol import ITERATIONS, PRINTED_ARMS, PRINTED_STEP
 from lab.experiments.kdpp.regression import MEANS
-from lab.reproduce.findings import Claim, Verdict, combine_verdicts
+from lab.reproduce.findings import Claim, Verdict, combine_verdicts, format_number
 from lab.reproduce.records import Record
 from lab.statistics import format_times, times_sooner
 from varmix.meter import Interval
@@ -37,7 +37,7 @@ def printed_claims(records: list[Record]) -> list[Claim]:
         Claim(
             "k-DPP 1.4x faster, paper's settings",
             "VRM with k-DPPs provides a 1.4-fold speed-up over uniform sampling in iterations.",
-            format_times(find_worst(found)),
+            format_number(find_worst(found), "{value}x {bounds} sooner"),
             combine_verdicts(verdicts),
             f"{seeds} seeds, median, step 1e-4/sqrt(t), 100 epochs, ridges 1, 10, 100{describe_kinds(found)}",
             details=tabulate_kinds(
