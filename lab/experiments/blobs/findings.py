@@ -64,13 +64,13 @@ def findings(records: Sequence[Record]) -> Findings:
         notes=[
             "A linear SVM is trained by online gradient descent, one point a step. The points lie in six blobs, and "
             "only the two middle ones hold support vectors.",
-            "The mixture has one component for each blob, and the uniform one. Its feedback is the norm of the hinge "
-            "loss's gradient.",
+            "The mixture (the paper's VRM) has one component for each blob, and the uniform one. Its feedback is the "
+            "norm of the hinge loss's gradient.",
             f"What counts is the iteration from which accuracy {ACCURACY_LEVEL} is never lost again. The first time "
             "that it is reached says little: uniform draws reach it by luck and lose it.",
             "The seed makes the data and the draws. Samplers are compared seed by seed, and the median ratio is told.",
-            "Uniform draws run twice with different draws. Others are compared with the geometric mean of both, and "
-            "the two with one another, which shows how far chance alone goes. Quick runs have them once.",
+            "Uniform draws run twice with different draws. Others are compared with the geometric mean of both. How "
+            "far the two are apart shows what chance alone does. Quick runs have them once.",
             "The paper does not print where the blobs lie. Ours were chosen on seeds 500 to 509, which are not used "
             "here; three other places are reported beside.",
         ],

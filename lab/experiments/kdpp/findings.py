@@ -122,8 +122,8 @@ def findings(records: Sequence[Record]) -> Findings:
         pictures=pictures,
         evolutions=[make_evolution(learned)] if learned else [],
         notes=[
-            "Linear regression by stochastic gradient descent on sets of five points. A k-DPP prefers sets of points "
-            "that differ.",
+            "Linear regression by stochastic gradient descent on sets of five points. VRM, the paper's sampler, mixes "
+            "uniform sets and three k-DPPs, which prefer sets of points that differ.",
             "The paper does not print how large the means of the features are, so there are three kinds of data: "
             "small means N(0, 1), normal means 5 N(0, 1), uniform means U(0, 10).",
             "As printed: one step size for all, and soft truncation, which biases the weights.",
