@@ -1,8 +1,11 @@
 """Findings: what an experiment has to show, apart from how it is shown."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from varmix.meter import Interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,6 +85,39 @@ def check_words(text: str) -> None:
         raise ValueError(f"A cell has at most {MAX_CELL_WORDS} words, got {len(text.split())}: {text!r}.")
 
 
+def format_number(interval: Interval, form: str = "{value} {bounds}") -> str:
+    """Write an interval as the number of a claim, with as many of three digits as there is room for.
+
+    Parameters
+    ----------
+    interval
+        The value and its bounds; a question mark stands for bounds that are not finite.
+    form
+        Where value and bounds go, and what stands around them.  It is dropped where even one digit leaves no room.
+        Default: "{value} {bounds}".
+
+    Returns
+    -------
+    str
+        At most 26 characters.
+
+    Examples
+    --------
+    >>> format_number(Interval(4.71, 4.0, 5.9), "{value}x {bounds} sooner")
+    '4.71x [4, 5.9] sooner'
+    >>> format_number(Interval(-0.0482, -0.204, 0.108), "{value} {bounds} points")
+    '-0.048 [-0.2, 0.11] points'
+    """
+    for digits in (3, 2, 1):
+        value, low, high = (f"{number:.{digits}g}" for number in interval)
+        known = math.isfinite(interval.low) and math.isfinite(interval.high)
+        bounds = f"[{low}, {high}]" if known else "[?]"
+        text = form.format(value=value, bounds=bounds)
+        if len(text) <= MAX_NUMBER_LENGTH:
+            return text
+    return f"{value} {bounds}"
+
+
 @dataclass(frozen=True)
 class Picture:
     """A figure: a file name, two sentences for the reader, a description for those who cannot see it."""
@@ -114,3 +150,23 @@ class Findings:
     pictures: Sequence[Picture] = ()
     evolutions: Sequence[Evolution] = ()
     notes: Sequence[str] = ()
+
+
+def combine_verdicts(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict of a claim about several cases, such as data sets, from the verdict of each.
+
+    What surely holds somewhere and not surely everywhere holds in part; otherwise cases that differ, one of which is
+    open, decide nothing.
+
+    Examples
+    --------
+    >>> combine_verdicts(["holds", "holds"]), combine_verdicts(["holds", "too few runs", "does not hold"])
+    ('holds', 'holds in part')
+    >>> combine_verdicts(["does not hold", "too few runs"])
+    'too few runs'
+    """
+    if not verdicts:
+        raise ValueError("A verdict is combined of at least one, got none. Leave the claim out where nothing was run.")
+    if len(set(verdicts)) == 1:
+        return verdicts[0]
+    return "holds in part" if {"holds", "holds in part"} & set(verdicts) else "too few runs"

@@ -79,7 +79,7 @@ def test_every_arm_runs_and_repeats_itself():
     for arm in ARMS:
         once, again = run(small(arm, 0)), run(small(arm, 0))
         assert {**once, "seconds": 0} == {**again, "seconds": 0}
-    assert {config["arm"] for config in plan("quick")} == set(ARMS)
+    assert {config["arm"] for config in plan("full")} == set(ARMS)
     assert {(c["place"], c["arm"]) for c in plan("full") if c["place"] != "row"} == {
         (place, arm) for place in PLACES if place != "row" for arm in OTHER_PLACE_ARMS
     }
@@ -97,13 +97,18 @@ def test_uniform_again_is_the_same_problem_with_other_draws():
     assert once["kept"] != again["kept"]
 
 
-def test_findings_have_a_claim_per_comparison_a_figure_and_the_mixture():
+def test_findings_compare_every_sampler_with_uniform_draws_and_show_the_mixture():
     made = records()
     found = findings(made)
-    assert [claim.verdict for claim in found.claims].count("measured") == 3  # one arm ahead, reshuffling, and chance
-    assert len(found.claims) == 1 + len(ARMS) - 1  # the mixture itself, and every arm beside uniform draws
+    weight, mixed, authors, chance = found.claims
     weights = [sum(r.result["mixture"][j] for j in MIDDLE_BLOBS) for r in made if r.config["arm"] == "mixture"]
-    assert read_intervals(found.claims[0].measured)[0].value == pytest.approx(np.mean(weights), rel=1e-2)
+    assert read_intervals(weight.number)[0].value == pytest.approx(np.mean(weights), rel=1e-2)
+    assert len(mixed.details.rows) == len(ARMS) - 1  # every arm but the uniform draws that are compared with
+    compared = [read_intervals(row[1]) for row in mixed.details.rows]
+    assert compared[0] == read_intervals(mixed.number)
+    assert compared[2] == read_intervals(authors.number)
+    assert compared[-1] == read_intervals(chance.number)
+    assert [claim.verdict == "measured" for claim in found.claims] == [False, False, False, True]
     assert len(found.pictures) == 1
     assert found.pictures[0].plot().axes[2].get_xlabel() == "iterations"
     (evolution,) = found.evolutions
@@ -134,14 +139,46 @@ def test_a_speed_up_is_claimed_only_when_its_interval_says_so_and_misses_count(m
         synthetic("mixture", mine) + synthetic("uniform", times) + synthetic("uniform again", times)
     ).claims
     assert claims[1].verdict == verdict
-    assert read_shares(claims[1].measured) == ([(mine.count(None), 8)] if None in mine else [])
+    assert read_shares(claims[1].note) == ([(mine.count(None), 8)] if None in mine else [])
+    assert read_shares(claims[1].details.rows[0][2]) == [(mine.count(None), 8)]
 
 
 def test_uniform_against_itself_is_measured_and_not_claimed():
     times = list(range(900, 1000, 10))
     claims = findings(synthetic("uniform", times) + synthetic("uniform again", times)).claims
-    assert claims[-1].verdict == "measured"
-    assert read_intervals(claims[-1].measured) == [(1, 1, 1)]
+    (claim,) = claims
+    assert claim.verdict == "measured"
+    assert read_intervals(claim.number) == [(1, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict"), [([0.9] * 4, "holds"), ([0.8] * 4, "does not hold"), ([1, 1, 1, 0.7], "does not hold")]
+)
+def test_the_middle_blobs_need_the_weight_on_average_and_in_every_run(share, verdict):
+    made = synthetic("mixture", [100] * 4)
+    for record, weight in zip(made, share, strict=True):
+        record.result["mixture"] = [0, 0, weight / 2, weight / 2, 0, 0, 1 - weight]
+    (claim,) = findings(made).claims
+    assert claim.verdict == verdict
+    assert read_intervals(claim.number)[0].value == pytest.approx(np.mean(share), rel=1e-2)
+    assert min(share) in read_numbers(claim.note)
+
+
+def test_the_authors_learner_only_has_to_be_ahead():
+    times = list(range(900, 1000, 10))
+    ahead = synthetic("authors' ONS", [time // 2 for time in times])
+    (claim, _) = findings(ahead + synthetic("uniform", times) + synthetic("uniform again", times)).claims
+    assert claim.verdict == "holds"
+    assert read_intervals(claim.number)[0].value == pytest.approx(2, rel=1e-2)
+
+
+def test_quick_mode_has_what_its_verdicts_need():
+    """The median of what quick mode runs has an interval, and no arm is judged that quick mode leaves out."""
+    seeds = {arm: [c["seed"] for c in plan("quick") if c["arm"] == arm] for arm in ARMS}
+    quick = [r for arm, found in seeds.items() for r in synthetic(arm, [100 if arm == "mixture" else 500] * len(found))]
+    claims = findings(quick).claims
+    assert [claim.verdict for claim in claims] == ["holds", "holds"]
+    assert {config["place"] for config in plan("quick")} == {"row"}
 
 
 def test_other_places_are_measured_beside():
@@ -153,4 +190,6 @@ def test_other_places_are_measured_beside():
     ]
     (claim,) = findings(rows).claims
     assert claim.verdict == "measured"
-    assert read_numbers(claim.measured)[-3:] == [60, 12, PLACES["closer"].deviation]  # height, width, deviation
+    (row,) = claim.details.rows
+    assert [float(cell) for cell in row[:3]] == [60, 12, PLACES["closer"].deviation]  # height, width, deviation
+    assert read_intervals(row[3]) == read_intervals(claim.number)

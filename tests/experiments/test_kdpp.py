@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from lab.experiments.kdpp import protocol
-from lab.experiments.kdpp.fair import Fair, fair_verdict, level_text
+from lab.experiments.kdpp.fair import Fair, fair_verdict, judge_moments
 from lab.experiments.kdpp.findings import findings
 from lab.experiments.kdpp.printed import describe_effect, find_arrival, judge_speedup, until_final
 from lab.experiments.kdpp.protocol import (
+    AGAIN,
     BEST_ARM,
     FAIR_ARMS,
     ITERATIONS,
@@ -28,7 +29,7 @@ from lab.experiments.kdpp.regression import (
     run_descent,
 )
 from lab.reproduce.records import Record
-from support.readings import read_intervals, read_numbers
+from support.readings import read_intervals, read_shares
 from varmix.meter import Interval
 
 LOOKS = np.array([1, 5, 20])
@@ -160,6 +161,21 @@ def test_the_plan_follows_the_paper():
     assert {config["seed"] for config in printed} == set(range(10))
 
 
+def test_quick_mode_has_what_its_verdicts_need():
+    """With the seeds of quick mode a clear speed-up is found, as printed and in the fair comparison."""
+    records = fair_records(2.0, seeds=len(protocol.QUICK_SEEDS))
+    for config in plan("quick"):
+        arm = config["arm"], round(config["step"] / protocol.PRINTED_STEP)
+        faster = 1 + PRINTED_ARMS.index(arm)
+        t = [1, 100, 10_000, 20_000]
+        result = {"reached": [None] * 3, "iterations": t, "excess": [1 / (1 + faster * s) for s in t]}
+        records.append(Record("kdpp", config, result | {"moments": None, "mixtures": None}, {}, 1.0, 1.0))
+    verdicts = [claim.verdict for claim in findings(records).claims]
+    assert "too few runs" not in verdicts[:2]
+    assert {config["seed"] for config in then("quick", [])} == set(protocol.QUICK_SEEDS)
+    assert {config["arm"] for config in then("quick", [])} >= {"uniform", BEST_ARM, AGAIN}
+
+
 def test_every_part_runs():
     for part in (
         {"part": "printed", "step": 1e-4},
@@ -197,7 +213,18 @@ def made(part, arm, seed, step, result, means="small means"):
 PACED = best_paces([])
 
 
-def fair_records(speed_up, missed=0, seeds=10):
+def find_claim(records, word):
+    (claim,) = [claim for claim in findings(records).claims if word in claim.name]
+    return claim
+
+
+def read_quantity(claim, quantity):
+    """The cells of a row, by the heading of their columns."""
+    (row,) = [row for row in claim.details.rows if row[0] == quantity]
+    return dict(zip(claim.details.columns[1:], row[1:], strict=True))
+
+
+def fair_records(speed_up, missed=0, seeds=10, means="small means"):
     moments = {"uniform": 1.0, "by_set": 0.2, "used": 0.1, "set_error": 0.3, "used_error": 0.1}
     records = []
     for seed in range(seeds):
@@ -206,8 +233,8 @@ def fair_records(speed_up, missed=0, seeds=10):
             mine = None if seed < missed else round(time / speed_up)
             reached = [time // 2, mine if arm == BEST_ARM else time, None]
             result = {"reached": reached, "iterations": [1, 2], "excess": [1.0, 0.5], "moments": moments}
-            pace = PACED["small means", arm][1]
-            records.append(made("fair", arm, seed, pace, result | {"mixtures": [[0.25] * 4] * 2}))
+            pace = PACED[means, arm][1]
+            records.append(made("fair", arm, seed, pace, result | {"mixtures": [[0.25] * 4] * 2}, means))
     return records
 
 
@@ -218,19 +245,63 @@ def fair_records(speed_up, missed=0, seeds=10):
 def test_the_fair_verdict_follows_the_numbers_and_the_misses(speed_up, missed, verdict):
     records = fair_records(speed_up, missed)
     found = findings(records)
-    assert found.claims[0].verdict == verdict
-    assert found.claims[1].verdict == "holds"
+    iterations, moments, chance, overhead = found.claims
+    assert (iterations.verdict, moments.verdict, chance.verdict) == (verdict, "holds", "measured")
+    assert overhead.verdict == "too few runs"
+    assert read_intervals(iterations.number)[0].value == pytest.approx(speed_up, rel=1e-2)
+    ((_, _, fewer, *rest),) = [row for row in iterations.details.rows if row[:2] == ("small means", "1 %")]
+    assert read_intervals(fewer) == read_intervals(iterations.number)
+    assert rest == ["0 of 10", f"{missed} of 10", verdict]
     fair = Fair(records, PACED)
     assert fair.speed_up(BEST_ARM, "small means", 1).value == pytest.approx(speed_up, rel=1e-2)
     assert fair.speed_up("uniform again", "small means", 1).value == 1
 
 
-def test_a_level_that_is_lost_makes_a_claim_hold_in_part_and_misses_are_told():
+def test_several_kinds_of_data_make_one_claim_whose_number_is_the_worst():
+    records = fair_records(2.0) + fair_records(1.0, means="normal means")
+    claim = find_claim(records, "beats uniform sets")
+    assert claim.verdict == "holds in part"
+    assert read_intervals(claim.number) == [(1, 1, 1)]
+    assert [row[-1] for row in claim.details.rows if row[1] == "1 %"] == ["holds", "does not hold"]
+    assert find_claim(fair_records(2.0) + fair_records(3.0, means="normal means"), "beats").verdict == "holds"
+
+
+def test_every_sampler_is_told_beside_uniform_sets_and_chance_first():
+    claim = find_claim(fair_records(2.0), "against itself")
+    arms = [row[0] for row in claim.details.rows]
+    assert arms[0] == AGAIN
+    assert set(arms) == set(FAIR_ARMS) - {"uniform"}
+    assert read_quantity(claim, AGAIN)["small means"] == claim.number
+    assert read_intervals(read_quantity(claim, BEST_ARM)["small means"])[0].value == pytest.approx(2, rel=1e-2)
+
+
+def test_a_level_that_is_lost_makes_a_claim_hold_in_part():
     clear, lost = Interval(2, 1.5, 3), Interval(0, 0, 0.5)
     assert fair_verdict({0: clear, 1: clear}, {0: (0, 0), 1: (0, 0)}) == "holds"
     assert fair_verdict({1: clear, 2: lost}, {1: (0, 0), 2: (3, 9)}) == "holds in part"
     assert fair_verdict({1: Interval(2, 0.9, 3)}, {1: (0, 0)}) == "too few runs"
-    assert read_numbers(level_text(2, lost, (3, 9), 10)) == [0, 0, 0.5, 0.3, 3, 9, 10]
+    assert fair_verdict({1: clear}, {1: (3, 9)}) == "holds in part"
+
+
+@pytest.mark.parametrize(
+    ("by_point", "errors", "verdict"),
+    [
+        ((0.2, 0.1, 0.35), (0.5, 0.4, 0.9), "holds"),
+        ((0.2, 0.1, 0.36), (0.5, 0.4, 0.9), "too few runs"),
+        ((0.2, 0.1, 0.3), (0.5, 0.4, 1.1), "too few runs"),
+        ((0.5, 0.4, 0.6), (0.5, 0.4, 0.9), "does not hold"),
+        ((0.2, 0.1, 0.3), (1.5, 1.1, 1.9), "does not hold"),
+    ],
+)
+def test_moments_need_both_their_limits(by_point, errors, verdict):
+    assert judge_moments(Interval(*by_point), Interval(*errors)) == verdict
+
+
+def test_moments_are_those_of_the_records():
+    claim = find_claim(fair_records(2.0), "second moment")
+    told = [read_intervals(row[1]) for row in claim.details.rows[:-1]]
+    assert [value for ((value, _, _),) in told] == pytest.approx([0.1, 0.2, 0.1, 0.3, 1 / 3], rel=1e-2)
+    assert read_intervals(claim.number) == told[0]
 
 
 def test_few_runs_or_none_decide_nothing():
@@ -255,10 +326,12 @@ def test_the_printed_speed_up_is_measured_to_the_final_error_of_uniform_sets():
             result = {"reached": [None] * 3, "iterations": t, "excess": excess, "moments": None, "mixtures": None}
             records.append(made("printed", arm, seed, 1e-4 * longer, result))
     claim = findings(records).claims[0]
-    soft, plain, longer = read_intervals(claim.measured)
+    *effects, why, verdict = [row[1] for row in claim.details.rows]
+    soft, plain, longer = (read_intervals(effect)[0] for effect in effects)
     assert (soft, plain, longer) == ((2, 2, 2), (1, 1, 1), (3, 3, 3))
-    assert claim.measured.endswith(describe_effect(soft, plain, longer))
-    assert claim.verdict == "holds in part"
+    assert read_intervals(claim.number) == [soft]
+    assert why == describe_effect(soft, plain, longer)
+    assert (claim.verdict, verdict) == ("holds in part", "holds in part")
 
 
 def test_the_printed_verdict_depends_on_what_came_out():
@@ -302,13 +375,35 @@ def test_a_run_that_levels_off_above_or_diverges_never_gets_there():
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.5, "does not hold"), (2.0, "holds")])
 def test_the_overhead_outweighs_only_where_time_says_so(factor, verdict):
+    records = timed_records(factor)
+    (claim,) = findings(records).claims
+    assert claim.verdict == verdict
+    assert read_intervals(claim.number)[0].value == pytest.approx(1 / factor, rel=0.05)
+    assert read_quantity(claim, "missed by the mixture") == {"small means": "0 of 8"}
+
+
+def test_overhead_that_outweighs_for_some_data_holds_in_part():
+    (claim,) = findings(timed_records(0.5) + timed_records(2.0, "normal means")).claims
+    assert claim.verdict == "holds in part"
+    assert list(read_quantity(claim, "verdict").values()) == ["does not hold", "holds"]
+    assert read_intervals(claim.number)[0].high < 1
+
+
+def test_a_run_that_never_gets_there_is_told_as_missed():
+    records = timed_records(0.5)
+    records[1].result["seconds"][1] = None
+    (claim,) = findings(records).claims
+    missed = [read_quantity(claim, f"missed by {who}")["small means"] for who in ("uniform", "the mixture")]
+    assert list(map(read_shares, missed)) == [[(0, 8)], [(1, 8)]]
+
+
+def timed_records(factor, means="small means"):
     records = []
     for seed in range(8):
         for arm, seconds in (("uniform", 1.0), (BEST_ARM, factor)):
             result = {"seconds": [0.1, seconds + 0.01 * seed, None], "each": 1e-4, "all": 9.0}
-            records.append(made("timed", arm, seed, 1e-2, result))
-    (claim,) = findings(records).claims
-    assert claim.verdict == verdict
+            records.append(made("timed", arm, seed, 1e-2, result, means))
+    return records
 
 
 def test_figures_can_be_drawn():

@@ -14,7 +14,7 @@ from lab.experiments.regret import (
     summarise_costs,
 )
 from lab.reproduce.records import Record
-from support.readings import read_numbers
+from support.readings import read_numbers, read_percentages
 
 BASE = Problem(k=5, c=10.0, mixtures="hot", losses="stationary", rounds=3000, seed=900)
 
@@ -93,18 +93,62 @@ def test_findings_compare_with_both_theorems_and_the_limits():
         {"part": "grid", "arm": regret.DEFAULT, **asdict(problem)} for problem in list_problems(30, ks=(2,), cs=(10.0,))
     ]
     found = regret.findings([record(config) for config in configs])
-    first, second, *_, last = found.claims
-    assert ("Theorem 1" in first.paper, first.verdict) == (True, "holds")
-    assert ("Theorem 2" in second.paper, second.verdict) == (True, "measured")
-    assert read_numbers(last.settings)[0] == 15  # problems
+    first, long, grid, second = found.claims
+    assert ("Theorem 1" in first.name, first.verdict) == (True, "holds")
+    assert read_percentages(first.number) == [max(read_percentages(row[2])[0] for row in first.details.rows)]
+    assert ("Theorem 2" in second.name, second.verdict) == (True, "measured")
+    assert [row[0] for row in second.details.rows] == [regret.PARTIAL, regret.DEFAULT]
+    assert (long.verdict, grid.verdict) == ("measured", "measured")  # too short for their limits
+    assert read_numbers(grid.settings)[0] == 15  # problems
     figure = found.pictures[0].plot()
     assert [axes.get_title() for axes in figure.axes] == list(regret.GROWTH_LOSSES)
 
 
-def test_a_broken_limit_does_not_hold():
-    config = {"part": "grid", "arm": regret.DEFAULT, **asdict(replace(BASE, rounds=3000))}
-    costs = {"paid": 2.0, "uniform": 1.0, "best": 1.0}
-    assert regret.findings([Record("regret", config, costs, {}, 1, 1)]).claims[0].verdict == "does not hold"
+def played(rounds, paid, uniform=1.0, **others):
+    config = {"part": "grid", "arm": regret.DEFAULT, **asdict(replace(BASE, rounds=rounds)), **others}
+    return Record("regret", config, {"paid": paid, "uniform": uniform, "best": 1.0}, {}, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("short", "long", "verdict"),
+    [(1.05, 1.01, "holds"), (2.0, 1.01, "holds in part"), (1.05, 1.04, "holds in part"), (2.0, 2.0, "does not hold")],
+)
+def test_the_defaults_have_to_keep_to_their_limits_after_short_and_after_long_runs(short, long, verdict):
+    (claim,) = regret.findings([played(3000, short), played(30_000, long)]).claims
+    assert claim.verdict == verdict
+    assert read_percentages(claim.number) == [pytest.approx(100 * (long - 1))]
+    assert [read_numbers(row[2])[0] for row in claim.details.rows] == [short, long]
+
+
+def test_a_problem_much_worse_than_uniform_breaks_a_limit():
+    (claim,) = regret.findings([played(3000, 1.0, uniform=2.0), played(3000, 1.0, uniform=0.5, k=6)]).claims
+    assert claim.verdict == "does not hold"
+
+
+@pytest.mark.parametrize(
+    ("rounds", "paid", "verdict"),
+    [(100_000, 1.009, "holds"), (100_000, 1.02, "does not hold"), (10_000, 1.0, "measured")],
+)
+def test_the_regret_of_long_runs_is_judged_by_the_worst_of_them(rounds, paid, verdict):
+    both = {
+        loss: played(rounds, cost, part="growth", losses=loss) for loss, cost in (("adaptive", paid), ("rare", 9.0))
+    }
+    steady = played(rounds, 1.0, part="growth", losses="stationary")
+    (claim,) = regret.findings([*both.values(), steady]).claims
+    assert claim.verdict == verdict
+    assert read_percentages(claim.number) == [pytest.approx(100 * (paid - 1))]
+
+
+def test_a_regret_above_its_bound_breaks_theorem_1():
+    (claim,) = regret.findings([played(100, 1e6, part="growth", arm=regret.THEORY)]).claims
+    assert claim.verdict == "does not hold"
+
+
+def test_quick_mode_plays_what_its_verdicts_need():
+    configs = [c for c in regret.plan("quick") if c["part"] == "growth"]
+    made = [Record("regret", c, {"paid": 1.0, "uniform": 1.0, "best": 1.0}, {}, 1, 1) for c in configs]
+    verdicts = {claim.name: claim.verdict for claim in regret.findings(made).claims}
+    assert sorted(verdicts.values()) == ["holds", "holds", "measured"]
 
 
 def test_every_learner_plays_the_same_problem():
