@@ -11,7 +11,7 @@ from lab.experiments.convex.figures import list_pictures
 from lab.experiments.convex.protocol import COARSE_EXPONENTS, EARLY_RUN_SHARE, best_steps
 from lab.experiments.convex.table import Table
 from lab.experiments.convex.tasks import LISTED_TASKS, SIX_TASKS, TASKS
-from lab.reproduce.findings import MAX_NUMBER_LENGTH, Claim, Details, Findings, Verdict
+from lab.reproduce.findings import Claim, Details, Findings, Verdict, format_number
 from lab.reproduce.records import Record
 from lab.statistics import fit_line, format_times, widen_interval
 from varmix.meter import RESHUFFLED, Interval
@@ -88,15 +88,10 @@ def _format_ratio(interval: Interval | None) -> str:
 
 
 def _format_headline(interval: Interval | None) -> str:
-    """Write a ratio with two digits, for a line by itself."""
+    """Write a ratio for a line by itself; a run that diverged leaves no number to write."""
     if interval is None or not math.isfinite(interval.value):
         return _format_ratio(interval)
-    if not (interval.low > 0 and math.isfinite(interval.high)):
-        return f"{interval.value:.2g}x [?]"
-    text = f"{interval.value:.2g}x [{interval.low:.2g}, {interval.high:.2g}]"
-    return (
-        text if len(text) <= MAX_NUMBER_LENGTH else f"{interval.value:.1g}x [{interval.low:.1g}, {interval.high:.1g}]"
-    )
+    return format_number(interval, "{value}x {bounds}")
 
 
 def _tabulate(table: Table, arms: Sequence[str], batch: int = 32) -> Details | None:
