@@ -41,7 +41,7 @@ def summarise_claims(findings: Sequence[Findings]) -> str:
     --------
     >>> row = Claim("a", "b", "1x", "holds", "c")
     >>> summarise_claims([Findings("x", "X", [row, row, Claim("a", "b", "1x", "too few runs", "c")])])
-    'Of 3 rows, 2 hold and 1 has too few runs to tell.'
+    'Of 3 findings, 2 hold and 1 has too few runs to tell.'
     """
     verdicts = Counter(claim.verdict for found in findings for claim in found.claims)
     parts = [f"{verdicts[v]} {COUNTED_FORMS[v][verdicts[v] > 1]}" for v in get_args(Verdict) if verdicts[v]]
@@ -49,7 +49,7 @@ def summarise_claims(findings: Sequence[Findings]) -> str:
         return ""
     counted = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
     total = verdicts.total()
-    return f"Of {total} rows, {counted}." if total > 1 else f"The one row {counted[2:]}."
+    return f"Of {total} findings, {counted}." if total > 1 else f"The one finding {counted[2:]}."
 
 
 def make_anchor(found: Findings) -> str:

@@ -195,7 +195,7 @@ def _tell_full(request: Request) -> str:
     chosen, _ = choose_experiments(request.experiments)
     seconds = Work(replace(request, mode="full", out=request.out / "full"), chosen).seconds()
     names = " ".join(["reproduce", *request.experiments])
-    return f"{find_program()} {names} --full: all seeds, data and claims, {terminal.format_duration(seconds)}"
+    return f"{find_program()} {names} --full: all seeds, data, claims; {terminal.format_duration(seconds)}"
 
 
 def _describe_run(request: Request, finished: Mapping[str, Sequence[Record]], seconds: float) -> dict[str, str]:

@@ -134,7 +134,7 @@ def test_every_claim_and_fact_is_on_the_page_in_words(written):
         plain,
     ):
         assert part in words
-    (counted,) = re.findall(r"\bOf 5 rows, ([^.]*)\.", words)
+    (counted,) = re.findall(r"\bOf 5 findings, ([^.]*)\.", words)
     parts = re.split(", | and ", counted)
     assert [part.split()[0] for part in parts] == ["1"] * 5  # of every verdict one
     for part, verdict in zip(parts, ("holds", "in part", "not hold", "too few runs", "measure"), strict=True):
