@@ -51,7 +51,7 @@ def _plot_rewards(panel: "Axes", table: Table) -> None:
     panel.set(
         xlabel="episodes",
         ylabel="reward",
-        ylim=(0, MAX_PLOTTED_REWARD),
+        ylim=(0, MAX_PLOTTED_REWARD if table.is_full_length else None),
         title=f"mean reward of {SMOOTHED_EPISODES} episodes",
     )
     panel.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
