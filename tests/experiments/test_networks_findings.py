@@ -31,7 +31,7 @@ from support.readings import read_intervals, read_numbers, read_shares
 SGD = "MLP, imbalanced, SGD"
 # Claims by what their names begin with.
 NOT_WORSE, ALWAYS_ON_CLAIM, ALL_TASKS = "MNIST: not worse", "MNIST: mixtures that are always on", "Other tasks"
-GAIN_TELLS, NOISE_TELLS, NOISE_ALONE = "Gain and larger batches", "Noise foretells", "MNIST: too little noise"
+GAIN_TELLS, NOISE_TELLS, NOISE_ALONE = "Gain foretells", "Noise tells", "MNIST: too little noise"
 RARE_PAYS, HALF_IS_ENOUGH = "Rare class: beats", "Rare class: half"
 TRAINING, SAVED, CHANCE = "MNIST: training loss", "MNIST: gradients saved", "Reshuffling beside itself"
 

@@ -60,8 +60,8 @@ def _judge_selection(table: Table) -> Claim | None:
             (f"components with alpha {STRONGEST_ALPHA:g}", "number"),
             [
                 (f"lead the nine settings after episode {EARLY_EPISODES}: share of runs", f"{among}"),
-                (f"lead uniform as well after episode {EARLY_EPISODES}: share of runs", f"{overall}"),
-                (f"lead uniform as well {last}: share of runs", f"{_estimate_lead_share(everything[:, -1])}"),
+                (f"lead all ten, uniform too, after episode {EARLY_EPISODES}: share of runs", f"{overall}"),
+                (f"lead all ten, uniform too, {last}: share of runs", f"{_estimate_lead_share(everything[:, -1])}"),
                 ("first episode with the lead of all, median", f"{_find_first_lead(everything)}"),
                 (f"largest weight of all {last}, on average", f"{COMPONENTS[most]}: {weights[most]:.2f}"),
             ],

@@ -33,7 +33,7 @@ def _no_loss(table: Table) -> Claim | None:
         "No loss of reward beside the best",
         "VRM performs hyperparameter selection in a single run without loss of performance compared to the best "
         "setting.",
-        format_number(beside, "{value} {bounds} points"),
+        format_number(beside, "{value} {bounds} pts"),
         _without_loss(table, best, beside),
         f"{_count_seeds(table, VRM)} seeds; asked: surely less than {MIN_LOSS_POINTS:g} points below the best, over "
         "all episodes",
@@ -83,7 +83,7 @@ def _beside_uniform(table: Table) -> Claim | None:
     return Claim(
         "VRM beside uniform replay",
         "Points of reward that VRM has above uniform replay.",
-        format_number(beside, "{value} {bounds} points"),
+        format_number(beside, "{value} {bounds} pts"),
         "measured",
         f"{_count_seeds(table, VRM)} seeds against {len(table.results(*BASELINES))} runs of both uniform arms; not "
         f"paired",
@@ -99,7 +99,7 @@ def _report_chance(table: Table) -> Claim | None:
     return Claim(
         "Uniform replay beside itself",
         "How far chance alone goes: two arms of uniform replay that differ in nothing but random numbers.",
-        format_number(beside, "{value} {bounds} points"),
+        format_number(beside, "{value} {bounds} pts"),
         "measured",
         f"{_count_seeds(table, UNIFORM)} seeds each, all random numbers different",
         beyond=True,

@@ -253,7 +253,7 @@ def _no_advantage(table: Table) -> Claim | None:
     return Claim(
         "No advantage of VRM on MNIST",
         "Of VRM we observe no advantage on MNIST, where the best mixture in hindsight is uniform.",
-        format_number(farthest, "{value} {bounds} points"),
+        format_number(farthest, "{value} {bounds} pts"),
         decide_verdict(table, {MNIST: met}),
         f"{describe_settings(table)}; within {MAX_TIE_POINTS} points either way counts as none",
         details=Details(
@@ -472,7 +472,7 @@ def _report_chance(table: Table) -> Claim | None:
     return Claim(
         "Uniform draws beside themselves",
         "How far chance alone goes: two arms of uniform draws that differ in nothing but random numbers.",
-        format_number(max(found, key=lambda below: abs(below.value)), "{value} {bounds} points"),
+        format_number(max(found, key=lambda below: abs(below.value)), "{value} {bounds} pts"),
         "measured",
         f"{describe_settings(table)}; error after 100 iterations, and time to it",
         beyond=True,

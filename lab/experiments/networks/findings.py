@@ -16,6 +16,8 @@ PROTOCOL = (
     "Every arm has its own best step, found to an octave on two to eight other seeds, from 900 on, by the loss of "
     "every other held-out point. What is reported are the other points.",
     "Reshuffling is two arms of independent runs, pooled. The second beside the first shows how far chance goes.",
+    "'mixture of labels' has a group a class. 'mixture, cross' has groups by class or target and by length, cut anew "
+    "by the norms last seen (`resplit`).",
     "The mixtures are those of a loader as it comes: plain shuffling until the mixture gains 1.25, in full from 1.5 "
     "on, groups dealt by chance. Those that are always on have batches that hold of every group what is due to it.",
     "MNIST, MLP (784-128-10, batch 128): all 60,000 training images in two epochs, or, imbalanced, the classes 5 to 9 "

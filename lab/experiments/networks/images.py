@@ -76,7 +76,7 @@ def _judge_noise_check(table: Table) -> Claim:
         rows.append((task, format_noise(noise[-1]), f"{gap:.2g}", format_interval(train), format_interval(held)))
     verdict: Verdict = "holds" if all(right) else "holds in part" if any(right) else "does not hold"
     return Claim(
-        "Noise foretells larger batches",
+        "Noise tells if larger batches help",
         f"Noise above {QUIET}: a quarter of it lowers training loss for sure; held-out loss only if below "
         f"{MAX_LOSS_GAP:g} times that.",
         f"{sum(right)} of {len(right)} tasks",
@@ -108,7 +108,7 @@ def _judge_prediction(table: Table, tasks: Sequence[str]) -> Claim:
         columns.setdefault(f"{arm}: foretold", {})[task] = f"{value:.3g}"
         columns.setdefault(f"{arm}: observed", {})[task] = format_interval(table.relative(task, arm, "test"))
     return Claim(
-        "Gain and larger batches tell why",
+        "Gain foretells where it pays",
         f"The foretold ratio L^log4(G) is {MIN_TIE_RATIO} to {MAX_LOSS_RATIO} on MNIST, and below {MIN_TIE_RATIO} "
         "where the mixture pays.",
         f"{sum(right)} of {len(right)} foretold",

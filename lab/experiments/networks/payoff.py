@@ -83,7 +83,7 @@ def _judge_worth(table: Table) -> Claim:
     saved = half is not None and half.high <= 1
     noise = ", ".join(format_noise(value) for value in table.noise(RARE, *BASELINES))
     return Claim(
-        "Rare class: half the gradients do",
+        "Rare class: half the run is enough",
         "There, with half as many gradients, the held-out loss is not worse than reshuffling's.",
         format_ratio(half),
         ("holds" if saved else "does not hold")
