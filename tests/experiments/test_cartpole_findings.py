@@ -62,9 +62,9 @@ def intervals(found):
 
 
 # Claims by what their names begin with.
-FOUND, MOMENT, NEAR, LOSS = "Replay: best setting", "VRM cuts the variance", "VRM stays near", "No loss of reward"
-BESIDE_UNIFORM, CHANCE, ALL_ARMS = "VRM beside uniform", "Uniform replay beside itself", "All arms"
-TIMES = "CartPole: the longest run"
+FOUND, MOMENT, NEAR, LOSS = "Replay: best setting", "Replay: VRM cuts", "Replay: near", "Replay: no loss"
+BESIDE_UNIFORM, CHANCE, ALL_ARMS = "Replay: VRM beside", "Replay: uniform beside", "Replay: all arms"
+TIMES = "Replay: the longest run"
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from lab.reproduce.records import Record
 from support.readings import read_intervals, read_numbers
 
 # Claims by what their names begin with.
-MOMENT, ERROR, TIME = "varmix: less variance", "varmix: lower error", "varmix: time"
-BOTH_VRB, EVENTUALLY, NO_ADVANTAGE = "varmix is sooner", "VRM as published ends", "No advantage"
-CONSTANT, CHANCE, TOTAL = "Table 1", "Uniform draws beside", "varmix, with the seeding"
+MOMENT, ERROR, TIME = "k-means: less variance", "k-means: lower error", "k-means: time to"
+BOTH_VRB, EVENTUALLY, NO_ADVANTAGE = "k-means: sooner than VRB", "k-means: published VRM ends", "k-means: no advantage"
+CONSTANT, CHANCE, TOTAL = "k-means: Table 1", "k-means: uniform beside", "k-means: the seeding"
 VRM_ALONE, DEFAULT_ALONE = "k-means: VRM cuts", "k-means: varmix cuts"
 
 

@@ -1,11 +1,12 @@
 """What is said of networks, from records that are made up: every verdict both ways."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 
-from lab.experiments.networks.findings import findings
+from lab.experiments.networks.findings import findings, list_facts
 from lab.experiments.networks.table import Table, _measure_saving
 from lab.experiments.networks.tasks import (
     AGAIN,
@@ -30,10 +31,10 @@ from support.readings import read_intervals, read_numbers, read_shares
 
 SGD = "MLP, imbalanced, SGD"
 # Claims by what their names begin with.
-NOT_WORSE, ALWAYS_ON_CLAIM, ALL_TASKS = "MNIST: not worse", "MNIST: mixtures that are always on", "Other tasks"
+NOT_WORSE, ALWAYS_ON_CLAIM, ALL_TASKS = "MNIST: not worse", "MNIST: mixtures that are always on", "Other networks"
 GAIN_TELLS, NOISE_TELLS, NOISE_ALONE = "Gain foretells", "Noise tells", "MNIST: too little noise"
 RARE_PAYS, HALF_IS_ENOUGH = "Rare class: beats", "Rare class: half"
-TRAINING, SAVED, CHANCE = "MNIST: training loss", "MNIST: gradients saved", "Reshuffling beside itself"
+TRAINING, SAVED, CHANCE = "MNIST: training loss", "MNIST: gradients saved", "Networks: reshuffling"
 
 
 def record(config, result):
@@ -310,6 +311,16 @@ def test_training_losses_gradients_saved_and_chance_are_told_for_every_network()
     assert [row["task"] for row in rows(chance)] == list(MNIST_TASKS)
     farthest = max(column(chance, "held-out loss"), key=lambda ratio: abs(math.log(ratio)))
     assert read_intervals(chance.number)[0].value == farthest
+
+
+def test_facts_are_held_out_losses_by_arm_and_task_without_those_that_diverged():
+    records = images() + rare() + baselines(["next word"]) + ended("next word", CROSS, [1.0, None])
+    held = json.loads(json.dumps(list_facts(records)["held_out"], allow_nan=False))
+    table = Table(records)
+    assert list(held[CROSS]) == [*MNIST_TASKS, RARE]
+    assert held[CROSS][RARE] == list(table.relative(RARE, CROSS, "test"))
+    assert RESHUFFLING not in held
+    assert list_facts([]) == {"held_out": {}}
 
 
 def test_what_is_said_of_the_rare_class_has_a_row_for_every_arm():

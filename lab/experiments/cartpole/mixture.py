@@ -98,7 +98,7 @@ def _judge_moment(table: Table) -> Claim | None:
     mine = over(VRM, "mixture")
     even = [("fixed mixture, on its own buffers", f"{over(EVEN, 'mixture')}")] if table.results(EVEN) else []
     return Claim(
-        "VRM cuts the variance of replay",
+        "Replay: VRM cuts the variance",
         f"Second moment of the weighted errors over episodes {MOMENT_FROM_EPISODE} to {MOMENT_TO_EPISODE}, beside "
         f"uniform draws: at most {MAX_MOMENT:.2f}.",
         format_number(mine, "{value}x {bounds}"),
@@ -129,7 +129,7 @@ def _judge_closeness(table: Table) -> Claim | None:
     if table.results(EVEN):
         rows.append(("fixed mixture, all looks", f"{_is_close(table, EVEN).mean():.1%}"))
     return Claim(
-        "VRM stays near the best component",
+        "Replay: near the best component",
         f"Within {MAX_CLOSE_RATIO - 1:.0%} of the best single component in hindsight, at {MIN_CLOSE_SHARE:.0%} of the "
         "looks at least.",
         format_number(mine, "share {value} {bounds}"),

@@ -30,7 +30,7 @@ def _no_loss(table: Table) -> Claim | None:
     if (held := _held_out(table)) is not None:
         rows.append(("best on one half of the seeds, compared on the other", str(held), "-"))
     return Claim(
-        "No loss of reward beside the best",
+        "Replay: no loss beside the best",
         "VRM performs hyperparameter selection in a single run without loss of performance compared to the best "
         "setting.",
         format_number(beside, "{value} {bounds} pts"),
@@ -81,7 +81,7 @@ def _beside_uniform(table: Table) -> Claim | None:
         return None
     beside, late = _compare_rewards(table, (VRM,), BASELINES)
     return Claim(
-        "VRM beside uniform replay",
+        "Replay: VRM beside uniform",
         "Points of reward that VRM has above uniform replay.",
         format_number(beside, "{value} {bounds} pts"),
         "measured",
@@ -97,7 +97,7 @@ def _report_chance(table: Table) -> Claim | None:
         return None
     beside, late = _compare_rewards(table, (AGAIN,), (UNIFORM,))
     return Claim(
-        "Uniform replay beside itself",
+        "Replay: uniform beside itself",
         "How far chance alone goes: two arms of uniform replay that differ in nothing but random numbers.",
         format_number(beside, "{value} {bounds} pts"),
         "measured",
@@ -124,7 +124,7 @@ def _report_arms(table: Table) -> Claim | None:
     if not rows:
         return None
     return Claim(
-        "All arms of CartPole",
+        "Replay: all arms",
         "Mean reward of every arm over all episodes and over the last ones, and the gain.",
         f"{len(rows)} arms",
         "measured",
@@ -148,7 +148,7 @@ def _report_times(table: Table) -> Claim | None:
         return None
     longest = max(r["seconds"] for r in table.results(*table.arms))
     return Claim(
-        "CartPole: the longest run",
+        "Replay: the longest run",
         f"A run of all {EPISODE_COUNTS['full']} episodes takes at most {MAX_RUN_SECONDS:g} s on one core.",
         f"{longest:.3g} s",
         _soon_enough(table, longest),

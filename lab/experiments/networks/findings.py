@@ -1,12 +1,14 @@
 """What the runs show."""
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 from lab.experiments.networks import images, payoff
 from lab.experiments.networks.figures import draw_comparison, draw_curves, draw_rare
 from lab.experiments.networks.protocol import MAX_EXPONENT, best_steps
 from lab.experiments.networks.table import Table
-from lab.experiments.networks.tasks import CROSS, MNIST_TASKS, RARE, TASKS
+from lab.experiments.networks.tasks import CROSS, MNIST_TASKS, RARE, RESHUFFLING, TASKS
 from lab.reproduce.findings import Findings, Picture
 from lab.reproduce.records import Record
 
@@ -48,6 +50,18 @@ def findings(records: Sequence[Record]) -> Findings:
             *_find_edges(records),
         ],
     )
+
+
+def list_facts(records: Sequence[Record]) -> dict[str, Any]:
+    """Return held-out losses beside that of reshuffling: value, low and high by arm and task, where none diverged."""
+    table = Table(records)
+    held: dict[str, dict[str, list[float]]] = {}
+    for task in table.tasks:
+        for arm in table.arms(task):
+            ratio = None if arm == RESHUFFLING else table.relative(task, arm, "test")
+            if ratio is not None and all(map(math.isfinite, ratio)):
+                held.setdefault(arm, {})[task] = list(ratio)
+    return {"held_out": held}
 
 
 def _find_edges(records: Sequence[Record]) -> list[str]:

@@ -133,7 +133,7 @@ def _report_tasks(table: Table, tasks: Sequence[str]) -> Claim:
         if (beside := table.relative(task, arm, "test")) is not None and beside.low > 1
     ]
     return Claim(
-        "Other tasks: where it pays",
+        "Other networks: where it pays",
         f"All tasks that were tried; it pays where held-out loss is at most {MAX_CLEAR_RATIO}, and surely below one.",
         f"{len(pays)} of {len(tasks)} tasks",
         "measured",
@@ -170,7 +170,7 @@ def _report_chance(table: Table) -> Claim | None:
     if not known:
         return None
     return Claim(
-        "Reshuffling beside itself",
+        "Networks: reshuffling beside itself",
         "How far chance alone goes: held-out loss of the second arm beside that of the first.",
         format_ratio(max(known.values(), key=lambda interval: abs(math.log(interval.value)))),
         "measured",
