@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from lab.experiments import cartpole
+from lab.experiments.cartpole.mixture import EARLY_EPISODES, MOMENT_TO_EPISODE
 from lab.experiments.cartpole.protocol import AGAIN, ARMS, COMPONENTS, EVEN, SINGLES, UNIFORM, VRM, plan, run
+from lab.experiments.cartpole.table import MIN_SEEDS
 from varmix._core.evidence import Evidence
 from varmix.hindsight import best_mixture
 from varmix.rl import Batch, ReplayBuffer
@@ -217,15 +219,15 @@ def test_looking_at_costs_changes_nothing_that_is_drawn_later():
     np.testing.assert_array_equal(looked.sample(16)[1].indices, left.sample(16)[1].indices)
 
 
-def test_every_arm_runs_on_every_seed_and_quick_is_two_short_runs():
+def test_every_arm_runs_on_every_seed_and_quick_is_two_arms_in_short():
     full, quick = plan("full"), plan("quick")
     assert len(full) == 50 * 13
     assert {config["episodes"] for config in full} == {200}
     assert {config["seed"] for config in full} == set(range(50))
-    assert [(config["arm"], config["seed"], config["episodes"]) for config in quick] == [
-        (UNIFORM, 0, 40),
-        (VRM, 0, 40),
+    assert [(config["arm"], config["seed"]) for config in quick] == [
+        (arm, seed) for seed in range(MIN_SEEDS) for arm in (UNIFORM, VRM)
     ]
+    assert EARLY_EPISODES <= quick[0]["episodes"] < MOMENT_TO_EPISODE  # who leads early is seen, and nothing else
     assert all(cartpole.EXPERIMENT.seconds(config) > 0 for config in full + quick)
 
 

@@ -9,7 +9,7 @@ from lab.experiments.cartpole.findings import findings, smooth_rows
 from lab.experiments.cartpole.protocol import AGAIN, ARMS, COMPONENTS, EVEN, SINGLES, UNIFORM, VRM
 from lab.experiments.cartpole.table import MIN_SEEDS, Table
 from lab.reproduce.records import Record
-from support.readings import read_entries, read_intervals, read_numbers, read_percentages
+from support.readings import read_intervals, read_numbers, read_percentages
 from varmix.components._replay import PAPER_SETTINGS
 
 EPISODES, LOOKS = 200, list(range(5, 201, 5))
@@ -42,18 +42,29 @@ def runs(arm, seeds=MIN_SEEDS, **more):
     return [record(arm, seed, **more) for seed in range(seeds)]
 
 
-def claim(made, part):
-    (found,) = [c for c in findings(made).claims if part in c.paper]
+def claim(made, name):
+    (found,) = [c for c in findings(made).claims if c.name.startswith(name)]
     return found
 
 
-def verdict(made, part):
-    return claim(made, part).verdict
+def verdict(made, name):
+    return claim(made, name).verdict
 
 
-# Claims by a key word or figure of theirs.
-FOUND, MOMENT, NEAR, LOSS = "identifies", "0.40", "5%", "loss"
-BESIDE_UNIFORM, CHANCE, ALL_ARMS, TIMES = "beside uniform", "against itself", "All arms", "60 s"
+def told(found):
+    """What the details of a claim say: what stands behind the first cell of every row."""
+    return {row[0]: row[1:] for row in found.details.rows}
+
+
+def intervals(found):
+    """All numbers with an interval in the details of a claim, row by row."""
+    return [interval for row in found.details.rows for cell in row for interval in read_intervals(cell)]
+
+
+# Claims by what their names begin with.
+FOUND, MOMENT, NEAR, LOSS = "Replay: best setting", "Replay: VRM cuts", "Replay: near", "Replay: no loss"
+BESIDE_UNIFORM, CHANCE, ALL_ARMS = "Replay: VRM beside", "Replay: uniform beside", "Replay: all arms"
+TIMES = "Replay: the longest run"
 
 
 @pytest.mark.parametrize(
@@ -76,15 +87,17 @@ def test_a_lead_among_the_settings_but_behind_uniform_holds_in_part():
     mixture[BEST] = 0.1
     found = claim(runs(VRM, **seen() | {"mixtures": [mixture] * EPISODES}), FOUND)
     assert found.verdict == "holds in part"
-    among, overall, first, last = read_intervals(found.measured)
+    among, overall, last, first = intervals(found)
     assert (among, overall, last) == ((1, 0.832, 1), (0, 0, 0.168), (0, 0, 0.168))
     assert first.value == math.inf
+    assert found.number == "0 of 20 runs"
 
 
 def test_the_first_lead_and_the_largest_weight_are_told():
-    said = claim(runs(VRM, **seen(since=12)), FOUND).measured
-    assert read_intervals(said)[2] == (12, 12, 12)
-    assert "epsilon 0.01, alpha 0.9, 0.73" in said
+    found = claim(runs(VRM, **seen(since=12)), FOUND)
+    assert intervals(found)[3] == (12, 12, 12)
+    assert found.details.rows[-1][1] == "epsilon 0.01, alpha 0.9: 0.73"
+    assert found.number == "20 of 20 runs"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +107,7 @@ def test_the_first_lead_and_the_largest_weight_are_told():
 def test_the_second_moment_has_to_be_low(moment, seeds, expected):
     found = claim(runs(VRM, seeds, **seen(moment=moment)), MOMENT)
     assert found.verdict == expected
-    assert read_intervals(found.measured) == [(moment, moment, moment)]
+    assert read_intervals(found.number) == intervals(found) == [(moment, moment, moment)]
     assert found.beyond
 
 
@@ -103,8 +116,8 @@ def test_second_moments_are_of_the_episodes_asked_for_and_beside_uniform_look_by
     looked["mixture"] = [5.0 if look < 10 or look > 100 else 0.4 for look in LOOKS]
     found = claim(runs(VRM, **looked) + runs(EVEN, **seen(moment=0.6, even=True)), MOMENT)
     assert found.verdict == "holds"
-    assert read_intervals(found.measured) == [(0.2, 0.2, 0.2), (0.6, 0.6, 0.6)]
-    assert read_numbers(found.measured)[-2:] == [0.276, 0.2]  # of the best mixture, and of the best law
+    assert intervals(found) == [(0.2, 0.2, 0.2), (0.6, 0.6, 0.6)]
+    assert [row[1] for row in found.details.rows[-2:]] == ["0.276", "0.2"]  # of the best mixture, and of the best law
 
 
 @pytest.mark.parametrize(
@@ -117,9 +130,10 @@ def test_it_has_to_be_near_the_best_component_at_most_looks(far, expected):
     made = runs(VRM, **looked)
     found = claim(made + runs(EVEN, **seen(moment=0.5, even=True)), NEAR)
     assert found.verdict == expected
-    assert read_intervals(found.measured)[0].value == (40 - far) / 40
+    assert read_intervals(found.number)[0].value == intervals(found)[0].value == (40 - far) / 40
     later = round(100 * (36 - (far - 4)) / 36, 1)  # the first four looks are up to episode 20
-    assert read_percentages(found.measured) == [0.0, later, 0.0]  # early, later, and of the fixed mixture
+    shares = [share for row in found.details.rows for share in read_percentages(row[1])]
+    assert shares == [0.0, later, 0.0]  # early, later, and of the fixed mixture
     assert verdict(runs(VRM, 3, **looked), NEAR) == "too few runs"
 
 
@@ -151,8 +165,8 @@ def test_the_best_setting_is_the_one_with_the_highest_mean_and_that_it_was_chose
     found = claim(made, LOSS)
     table, best = Table(made), list(SINGLES)[-1]
     assert (table.single(), table.single(worst=True)) == (best, next(iter(SINGLES)))
-    assert best in found.measured
-    beside, _, held_out = read_intervals(found.measured)
+    assert found.details.rows[0][0].startswith(best)
+    beside, _, held_out = intervals(found)
     assert beside.value == pytest.approx(np.mean(table.scores(VRM)) - np.mean(table.scores(best)), abs=0.5)
     assert held_out.value == pytest.approx(beside.value, abs=1)  # chosen on other seeds it is the same one here
 
@@ -163,10 +177,10 @@ def test_a_setting_that_is_best_by_luck_is_compared_on_other_seeds():
     for row, level in zip(lucky[0] + lucky[1], [140.0, 60.0] * 10 + [60.0, 140.0] * 10, strict=True):
         row.result["rewards"][:] = [level] * EPISODES
     found = claim(runs(VRM, spread=0, **seen()) + lucky[0] + lucky[1], LOSS)
-    assert next(iter(SINGLES)) in found.measured
-    beside, _, held_out = read_intervals(found.measured)
+    assert found.details.rows[0][0].startswith(next(iter(SINGLES)))
+    beside, _, held_out = intervals(found)
     assert (beside.value, held_out) == (0, (40, 40, 40))
-    assert len(read_intervals(claim(runs(VRM, 1, **seen()) + runs(SINGLE, 1), LOSS).measured)) == 2  # no halves of one
+    assert len(claim(runs(VRM, 1, **seen()) + runs(SINGLE, 1), LOSS).details.rows) == 1  # no halves of one
 
 
 def test_how_many_seeds_it_would_take_follows_from_how_much_rewards_differ():
@@ -174,15 +188,15 @@ def test_how_many_seeds_it_would_take_follows_from_how_much_rewards_differ():
     for row, level in zip(made, (0.0, 60.0, 0.0, 60.0), strict=True):
         row.result["rewards"][:] = [level] * EPISODES
     # variance 1800, 2 (1.96 + 0.84)^2 1800 / 20^2 = 70.56
-    assert read_numbers(claim(made, LOSS).measured)[-2:] == [20, 71]
+    assert read_numbers(claim(made, LOSS).note)[-2:] == [20, 71]
 
 
 def test_both_uniform_arms_are_the_baseline_and_chance_is_one_beside_the_other():
     made = runs(VRM, reward=150, spread=0, **seen())
     made += runs(UNIFORM, reward=100, spread=0) + runs(AGAIN, reward=120, spread=0)
-    assert read_intervals(claim(made, BESIDE_UNIFORM).measured)[0].value == 40
+    assert intervals(claim(made, BESIDE_UNIFORM))[0].value == 40
     chance = claim(made, CHANCE)
-    assert read_intervals(chance.measured) == [(20, 20, 20)] * 2
+    assert read_intervals(chance.number) * 2 == intervals(chance) == [(20, 20, 20)] * 2
     assert chance.verdict == "measured"
 
 
@@ -190,19 +204,18 @@ def test_the_last_episodes_are_told_apart():
     made = runs(VRM, **seen()) + runs(UNIFORM, spread=0)
     for row in made[:MIN_SEEDS]:
         row.result["rewards"][:] = [0.0] * 150 + [300.0] * 50
-    said = claim(made, BESIDE_UNIFORM).measured
-    assert read_intervals(said) == [(-25, -25, -25), (200, 200, 200)]
-    assert read_numbers(said)[-1] == 50  # episodes
+    found = claim(made, BESIDE_UNIFORM)
+    assert intervals(found) == [(-25, -25, -25), (200, 200, 200)]
+    assert read_numbers(found.details.columns[-1]) == [50]  # episodes
 
 
 def test_losses_are_told_like_wins_and_times_with_them():
     made = runs(UNIFORM, spread=0) + runs(SINGLE, reward=10, spread=0) + runs(VRM, reward=50, spread=0, **seen())
-    told = read_entries(claim(made, ALL_ARMS).measured)
-    assert set(told) == {UNIFORM, SINGLE, VRM}
-    assert read_numbers(told[UNIFORM]) == [100] * 6 + [2]  # two intervals, and the gain
-    assert read_intervals(told[SINGLE])[0] == (10, 10, 10)
-    times = read_entries(claim(made, TIMES).measured)[VRM]
-    assert read_numbers(times)[:7] == [20] * 3 + [0.1] * 3 + [100]  # seconds, share, and microseconds a step
+    arms = told(claim(made, ALL_ARMS))
+    assert set(arms) == {UNIFORM, SINGLE, VRM}
+    assert arms[UNIFORM] == ("100 [100, 100]", "100 [100, 100]", "2")  # the last is the gain
+    assert read_intervals(arms[SINGLE][0]) == [(10, 10, 10)]
+    assert told(claim(made, TIMES))[VRM] == ("20 [20, 20]", "0.1 [0.1, 0.1]", "100")
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(60.0, "holds"), (60.1, "does not hold")])
@@ -211,7 +224,13 @@ def test_no_run_may_take_longer_than_a_minute(seconds, expected):
     made[-1].result["seconds"] = seconds
     found = claim(made, TIMES)
     assert found.verdict == expected
-    assert read_numbers(found.measured)[-1] == float(f"{seconds:.3g}")
+    assert read_numbers(found.number) == [float(f"{seconds:.3g}")]
+
+
+def assert_no_gaps(found):
+    """Assert that nothing is shown that is no number."""
+    cells = [cell for c in found.claims for row in ((c.number,), *c.details.rows) for cell in row]
+    assert not any("None" in cell or "nan" in cell for cell in cells)
 
 
 def everything(seeds=MIN_SEEDS, without=(), **more):
@@ -226,7 +245,7 @@ def everything(seeds=MIN_SEEDS, without=(), **more):
 def test_findings_can_be_made_while_arms_are_missing(without):
     found = findings(everything(2, without))
     assert found.claims
-    assert not any("None" in c.measured or "nan" in c.measured for c in found.claims)
+    assert_no_gaps(found)
     assert {c.verdict for c in found.claims} <= {"too few runs", "measured"}
     assert len(found.pictures) == (1 if VRM in without else 2)
     for picture in found.pictures:
@@ -237,13 +256,16 @@ def test_everything_is_said_of_all_arms():
     found = findings(everything())
     assert len(found.claims) == 8
     assert [c.beyond for c in found.claims] == [False, True, True, False, True, True, True, True]
-    assert all(arm in claim(everything(), ALL_ARMS).measured for arm in ARMS)
+    assert list(told(claim(everything(), ALL_ARMS))) == list(ARMS)
 
 
-def test_quick_runs_are_shown_and_nothing_is_judged():
-    made = runs(UNIFORM, 1, episodes=40) + runs(VRM, 1, episodes=40, **seen(episodes=40))
+def test_of_short_runs_only_the_early_lead_is_judged():
+    looked = seen(moment=0.5, best=0.29, episodes=25)
+    made = runs(UNIFORM, episodes=25) + runs(SINGLE, episodes=25) + runs(VRM, episodes=25, **looked)
     found = findings(made)
-    assert {c.verdict for c in found.claims} == {"too few runs", "measured"}
+    judged = [c.name for c in found.claims if c.verdict not in ("too few runs", "measured")]
+    assert judged == [claim(made, FOUND).name]
+    assert verdict(made, FOUND) == "holds"
     assert [picture.name for picture in found.pictures] == ["cartpole", "cartpole-moments"]
     for picture in found.pictures:
         assert picture.plot().axes
@@ -252,7 +274,7 @@ def test_quick_runs_are_shown_and_nothing_is_judged():
 @pytest.mark.parametrize("episodes", [1, 5])
 def test_runs_of_a_few_episodes_can_be_shown_too(episodes):
     found = findings(runs(UNIFORM, 2, episodes=episodes) + runs(VRM, 2, episodes=episodes, **seen(episodes=episodes)))
-    assert not any("nan" in c.measured for c in found.claims)
+    assert_no_gaps(found)
     assert (len(found.pictures) == 2) == (episodes >= 5)
     for picture in found.pictures:
         picture.plot()

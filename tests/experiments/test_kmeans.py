@@ -41,7 +41,7 @@ def test_the_plan_tunes_every_set_at_hand_and_then_runs_all_seedings(nothing):
     assert len(tests) == 3 * 10
     assert {config["runs"] for config in tests} == {10}
     assert [config["data"] for config in plan("quick")] == ["chest_accel"]
-    assert len(then("quick", [])) == 2
+    assert len(then("quick", [])) == 8  # seedings enough to judge
     assert all(kmeans.EXPERIMENT.seconds(config) > 0 for config in full + tests)
     assert not {config["seeding"] for config in tests} & set(full[0]["seedings"])
 
@@ -105,17 +105,18 @@ def test_the_whole_of_it_in_small(tmp_path):
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     assert list(result["arms"]) == list(ARMS)
     for arm in result["arms"].values():
-        assert np.shape(arm["errors"]) == np.shape(arm["seconds"]) == (2, len(result["marks"]))
+        assert np.shape(arm["errors"]) == np.shape(arm["seconds"]) == (1, len(result["marks"]))
         assert (np.diff(arm["seconds"]) >= 0).all()
         assert all(errors[-1] < errors[0] for errors in arm["errors"])
         assert all(ideal <= moment + 1e-9 for moment, ideal in zip(arm["moment"], arm["ideal"], strict=True))
-    assert result["arms"][UNIFORM]["moment"] == pytest.approx([1.0, 1.0])
+    assert result["arms"][UNIFORM]["moment"] == pytest.approx([1.0])
     assert max(result["arms"][CELLS]["moment"]) < 1
     starts = {arm["errors"][0][0] for arm in result["arms"].values()}
     assert len(starts) == 1  # one seeding for all
     found = kmeans.EXPERIMENT.findings(made)
-    assert {claim.verdict for claim in found.claims} == {"too few runs", "measured"}
-    assert read_numbers(found.claims[0].settings)[:2] == [2, 2]  # seedings, and runs of each
+    judged = [claim.name for claim in found.claims if claim.verdict in ("holds", "holds in part", "does not hold")]
+    assert len(judged) == 2  # the variance of VRM and of the default, on the one set that ran
+    assert read_numbers(found.claims[0].settings)[:2] == [8, 1]  # seedings, and runs of each
 
 
 @pytest.fixture

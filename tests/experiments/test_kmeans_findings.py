@@ -9,12 +9,13 @@ from lab.experiments.kmeans.data import CHEST, GENERATED, KDD, MNIST, REAL_SETS
 from lab.experiments.kmeans.findings import MIN_SEEDINGS, findings
 from lab.experiments.kmeans.table import Table, find_arrival
 from lab.reproduce.records import Record
-from support.readings import read_entries, read_intervals, read_numbers
+from support.readings import read_intervals, read_numbers
 
-# Claims by a key word or a limit of theirs.
-MOMENT, ERROR, TIME = "0.87 on kdd_bio", "1.5 on kdd_bio", "1.3 on kdd_bio"
-BOTH_VRB, EVENTUALLY, NO_ADVANTAGE = "both forms of VRB", "eventually", "No advantage"
-CONSTANT, CHANCE, TOTAL = "Table 1", "against themselves", "shared seeding"
+# Claims by what their names begin with.
+MOMENT, ERROR, TIME = "k-means: less variance", "k-means: lower error", "k-means: time to"
+BOTH_VRB, EVENTUALLY, NO_ADVANTAGE = "k-means: sooner than VRB", "k-means: published VRM ends", "k-means: no advantage"
+CONSTANT, CHANCE, TOTAL = "k-means: Table 1", "k-means: uniform beside", "k-means: the seeding"
+VRM_ALONE, DEFAULT_ALONE = "k-means: VRM cuts", "k-means: varmix cuts"
 
 
 def arm(level=0.1, *, setup=0.0, each=1e-4, moment=1.0, runs=2, shift=0.0):
@@ -49,13 +50,18 @@ def pooled(cells=None, **more):
     return {UNIFORM: arm(), AGAIN: arm(), **({} if cells is None else {DEFAULT: cells}), **more}
 
 
-def claim(made, part):
-    (found,) = [c for c in findings(made).claims if part in c.paper]
+def claim(made, name):
+    (found,) = [c for c in findings(made).claims if c.name.startswith(name)]
     return found
 
 
-def verdict(made, part):
-    return claim(made, part).verdict
+def rows(found):
+    """The rows of a claim's details, each from its headings to its cells."""
+    return [dict(zip(found.details.columns, row, strict=True)) for row in found.details.rows]
+
+
+def verdict(made, name):
+    return claim(made, name).verdict
 
 
 def test_the_baseline_is_both_arms_of_uniform_draws_and_chance_is_one_beside_the_other():
@@ -161,9 +167,12 @@ def test_a_setup_that_costs_the_first_level_counts_against_it():
     made = records(lambda name: pooled(cells=arm(each=3e-5, setup=1e-2)))
     found = claim(made, TIME)
     assert found.verdict == "does not hold"  # not even 0.9 on mnist, although it is far ahead in the end
-    first, second, *_ = read_intervals(found.measured)  # on kdd_bio
-    assert first == (0.769, 0.769, 0.769)
-    assert second.value == pytest.approx(500 / 250)  # of 100 us against 30 us, and 10 ms to make up for
+    name, first, second, _ = found.details.rows[0]
+    assert (name, first) == (KDD, "0.769x [0.769, 0.769]")
+    assert read_intervals(second)[0].value == pytest.approx(
+        500 / 250
+    )  # of 100 us against 30 us, and 10 ms to make up for
+    assert found.number == "0 of 3 data sets"
 
 
 @pytest.mark.parametrize(
@@ -195,38 +204,48 @@ def test_on_some_sets_eventually_ahead_holds_in_part():
     found = claim(made, EVENTUALLY)
     assert found.verdict == "holds in part"
     assert not found.beyond
-    assert f"{KDD} 0.5 [0.5, 0.5] and 0.5 [0.5, 0.5]" in found.measured
+    assert found.number == "1 of 2 data sets"
+    assert found.details.rows[0] == (KDD, "uniform draws", "0.5x [0.5, 0.5]", "0.5x [0.5, 0.5]")
+    assert found.details.rows[1][:2] == (KDD, VRB)
 
 
 @pytest.mark.parametrize(("level", "expected"), [(0.098, "holds"), (0.05, "does not hold"), (0.2, "does not hold")])
 def test_no_advantage_on_mnist_is_no_difference(level, expected):
     made = records(lambda name: pooled(**{PUBLISHED: arm(level if name == MNIST else 0.02)}))
-    assert verdict(made, NO_ADVANTAGE) == expected
+    found = claim(made, NO_ADVANTAGE)
+    assert found.verdict == expected
+    told = [read_intervals(row[1])[0] for row in found.details.rows]
+    assert read_numbers(found.number)[0] == pytest.approx(max((i.value for i in told), key=abs), rel=0.05)
 
 
 def test_the_constant_stands_beside_the_papers():
     found = claim(records(pooled(cells=arm())), CONSTANT)
-    kdd, chest, _ = (read_numbers(entry) for entry in found.measured.split("; "))
-    assert (kdd[-2:], chest[-1:]) == ([40, 48.18], [40])  # ours, and the paper's where it has one
+    assert list(found.details.rows) == [(KDD, "40", "48.18"), (CHEST, "40", "-"), (MNIST, "40", "3.09")]
+    assert read_numbers(found.number) == [40, 48.18]  # ours, and the paper's
     assert found.verdict == "measured"
+    assert read_numbers(claim(records(pooled(), sets=[CHEST]), CONSTANT).number) == [40]  # which the paper has not
 
 
 def test_losses_are_told_like_wins():
     made = records(pooled(cells=arm(0.05), **{VRB: arm(0.2), PUBLISHED: arm(0.1, setup=0.05)}))
-    told = read_entries(claim(made, f"All arms on {KDD}").measured)
-    assert next(iter(told)) == UNIFORM
-    assert read_numbers(told[UNIFORM])[0] == 1  # the second moment
-    assert [read_intervals(told[arm])[0].value for arm in (VRB, DEFAULT)] == pytest.approx([-10, 5], rel=0.3)
-    assert 50 in read_numbers(told[PUBLISHED])  # milliseconds of set-up
-    assert claim(made, CHANCE).verdict == "measured"
-    assert read_numbers(claim(made, TOTAL).measured.split("; ")[0])[-1] == 0.05  # seconds of the seeding
+    told = {row["arm"]: row for row in rows(claim(made, f"All arms on {KDD}"))}
+    assert list(told) == [UNIFORM, AGAIN, PUBLISHED, VRB, DEFAULT]
+    assert (told[UNIFORM]["points below uniform"], told[UNIFORM]["second moment"]) == ("-", "1")
+    points = [read_intervals(told[arm]["points below uniform"])[0].value for arm in (VRB, DEFAULT)]
+    assert points == pytest.approx([-10, 5], rel=0.3)
+    assert told[PUBLISHED]["set-up, ms"] == "50"
+    chance = claim(made, CHANCE)
+    assert chance.verdict == "measured"
+    assert [row[0] for row in chance.details.rows] == list(REAL_SETS)
+    assert rows(claim(made, TOTAL))[0]["seeding, s"] == "0.05"
 
 
 @pytest.mark.parametrize("dropped", [UNIFORM, DEFAULT, PUBLISHED, VRB])
 def test_findings_can_be_made_while_arms_are_missing(dropped):
     everything = {name: arm(0.1 / number) for number, name in enumerate(ARMS, 1) if name != dropped}
     found = findings(records(everything, seedings=2))
-    assert not any("None" in c.measured or "nan" in c.measured for c in found.claims)
+    told = [cell for c in found.claims for row in ((c.number,), *c.details.rows) for cell in row]
+    assert not any("None" in cell or "nan" in cell for cell in told)
     assert len(found.pictures) == 2
     for picture in found.pictures:
         assert len(picture.plot().axes) == 3
@@ -238,9 +257,29 @@ def test_findings_can_be_made_from_any_set_alone(name):
     found = findings(records(everything, sets=[name], seedings=2))
     assert {c.verdict for c in found.claims} == {"too few runs", "measured"}
     assert [panel.get_title() for panel in found.pictures[0].plot().axes] == [name]
-    _, absent, *made_up = found.notes
+    (absent,) = [note for note in found.notes if note.startswith("Not run here")]
     assert all((other in absent) == (other != name) for other in REAL_SETS)
-    assert len(made_up) == (name == GENERATED)
+    assert any("made up" in note for note in found.notes) == (name == GENERATED)
+
+
+@pytest.mark.parametrize(
+    ("moment", "seedings", "expected"),
+    [
+        (0.9, MIN_SEEDINGS, "holds"),
+        (1.1, MIN_SEEDINGS, "does not hold"),
+        (1.0, MIN_SEEDINGS, "too few runs"),  # neither above one for sure nor below it
+        (0.9, MIN_SEEDINGS - 1, "too few runs"),
+    ],
+)
+@pytest.mark.parametrize(("name", "judged"), [(DEFAULT_ALONE, DEFAULT), (VRM_ALONE, PUBLISHED)])
+def test_on_a_single_set_the_variance_is_judged_by_itself(moment, seedings, expected, name, judged):
+    made = records(pooled(**{judged: arm(moment=moment)}), sets=[GENERATED], seedings=seedings)
+    found = claim(made, name)
+    assert found.verdict == expected
+    assert read_intervals(found.number)[0].value == pytest.approx(moment)
+    assert GENERATED in found.settings
+    both = records(pooled(**{judged: arm(moment=moment)}), sets=[KDD, CHEST], seedings=seedings)
+    assert not [c for c in findings(both).claims if c.name == found.name]
 
 
 def test_without_runs_nothing_is_claimed():

@@ -1,11 +1,12 @@
 """What is said of networks, from records that are made up: every verdict both ways."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 
-from lab.experiments.networks.findings import findings
+from lab.experiments.networks.findings import findings, list_facts
 from lab.experiments.networks.table import Table, _measure_saving
 from lab.experiments.networks.tasks import (
     AGAIN,
@@ -29,10 +30,11 @@ from lab.statistics import combine_ratios
 from support.readings import read_intervals, read_numbers, read_shares
 
 SGD = "MLP, imbalanced, SGD"
-# Claims by a key word of theirs.
-NOT_WORSE, ALWAYS_ON_CLAIM, ALL_TASKS = "On MNIST, balanced or not", "always on, from the first batch", "All tasks"
-GAIN_TELLS, NOISE_TELLS, NOISE_ALONE = "Gain and larger batches", "noise check tells", "noise check alone"
-RARE_PAYS, HALF_IS_ENOUGH = "A rare class", "half as many gradients"
+# Claims by what their names begin with.
+NOT_WORSE, ALWAYS_ON_CLAIM, ALL_TASKS = "MNIST: not worse", "MNIST: mixtures that are always on", "Other networks"
+GAIN_TELLS, NOISE_TELLS, NOISE_ALONE = "Gain foretells", "Noise tells", "MNIST: too little noise"
+RARE_PAYS, HALF_IS_ENOUGH = "Rare class: beats", "Rare class: half"
+TRAINING, SAVED, CHANCE = "MNIST: training loss", "MNIST: gradients saved", "Networks: reshuffling"
 
 
 def record(config, result):
@@ -85,13 +87,23 @@ def images(level=1.0, other=None, **more):
     return made
 
 
-def claim(records, part):
-    (found,) = [claim for claim in findings(records).claims if part in claim.paper]
+def claim(records, name):
+    (found,) = [claim for claim in findings(records).claims if claim.name.startswith(name)]
     return found
 
 
-def verdict(records, part):
-    return claim(records, part).verdict
+def verdict(records, name):
+    return claim(records, name).verdict
+
+
+def rows(found):
+    """The rows of a claim's details, each from its headings to its cells."""
+    return [dict(zip(found.details.columns, row, strict=True)) for row in found.details.rows]
+
+
+def column(found, name):
+    """The values of a column of intervals in a claim's details."""
+    return [interval.value for row in rows(found) for interval in read_intervals(row[name])]
 
 
 def test_the_baseline_is_both_arms_of_reshuffling_and_chance_is_one_beside_the_other():
@@ -119,13 +131,17 @@ def test_no_mixture_may_be_worse_by_more_than_a_tenth(records, expected):
 
 def test_what_is_worse_for_sure_is_named():
     records = images(1.0, other=1.2)
-    said = claim(records, NOT_WORSE).measured
-    assert said.count(f"{LABELS} ({SGD})") == 2  # looked at together with all the others, and for itself
-    assert 0.4 in read_numbers(said)  # of those for themselves, by chance alone
-    assert read_shares(said)[:2] == [(15, 16), (8, 8)]  # of the mixtures, and of reshuffling beside itself
+    found = claim(records, NOT_WORSE)
+    assert found.note.count(f"{LABELS} ({SGD})") == 2  # looked at together with all the others, and for itself
+    assert 0.4 in read_numbers(found.note)  # of those for themselves, by chance alone
+    assert read_shares(found.number) == [(15, 16)]
+    assert read_shares(found.note)[0] == (8, 8)  # of reshuffling beside itself
     table = Table(records)
     ratios = [table.relative(task, LABELS, "test") for task in MNIST_TASKS]
-    assert f"{LABELS} {combine_ratios(ratios)}" in said
+    *each, means = rows(found)
+    assert [row["network"] for row in each] == list(MNIST_TASKS)
+    assert [row[LABELS] for row in each] == list(map(str, ratios))
+    assert means[LABELS] == str(combine_ratios(ratios))
 
 
 def test_one_of_many_that_seems_worse_by_chance_is_named_and_no_verdict():
@@ -133,7 +149,7 @@ def test_one_of_many_that_seems_worse_by_chance_is_named_and_no_verdict():
     records = images(1.0, other=1.042)
     said = claim(records, NOT_WORSE)
     assert Table(records).relative(SGD, LABELS, "test").low > 1
-    assert said.measured.count(f"{LABELS} ({SGD})") == 1  # for itself, and not together with all the others
+    assert said.note.count(f"{LABELS} ({SGD})") == 1  # for itself, and not together with all the others
     assert said.verdict == "holds"
 
 
@@ -152,6 +168,8 @@ def test_gain_and_larger_batches_foretell_ties_and_what_pays(larger, pays, gain,
     records += ended(RARE, LARGER, around(pays, seed=5))
     found = claim(records, GAIN_TELLS)
     assert found.verdict == expected
+    right, known = read_shares(found.number.replace("foretold", ""))[0]
+    assert {"holds": right == known, "holds in part": 0 < right < known}[expected]
     table = Table(records)
     assert table.expected(RARE, ALWAYS_CROSS) == pytest.approx(pays ** (math.log(5) / math.log(4)), rel=0.03)
     assert table.expected("next word", CROSS) is None
@@ -161,36 +179,37 @@ def test_what_larger_batches_do_is_not_judged_by_few_runs_or_without_a_task_that
     records = images() + rare() + [r for name in MNIST_TASKS for r in ended(name, LARGER, around(1.0, seed=4))]
     few = [r for r in records if r.config["arm"] != LARGER or r.config["seed"] < 2]
     for lacking in (few, [r for r in records if r.config["task"] != RARE]):
-        verdicts = {claim.paper: claim.verdict for claim in findings(lacking).claims}
-        assert [v for said, v in verdicts.items() if GAIN_TELLS in said or NOISE_TELLS in said] == ["too few runs"] * 2
+        assert [verdict(lacking, name) for name in (GAIN_TELLS, NOISE_TELLS)] == ["too few runs"] * 2
 
 
 def test_what_mixtures_do_that_never_stand_aside_is_told_beside_them():
     cautious = [r for r in images() if r.config["arm"] not in ALWAYS_ON]
     records = cautious + [r for name in MNIST_TASKS for r in ended(name, ALWAYS, around(1.5, seed=4), train=0.5)]
     found = claim(records, ALWAYS_ON_CLAIM)
-    assert read_shares(found.measured) == [(0, 8)]
-    told = [interval.value for interval in read_intervals(found.measured)]
-    assert told[:9] == pytest.approx([1.5] * 9, rel=0.1)  # held-out: the mean, and every task
-    assert told[9:] == pytest.approx([0.5] * 9, rel=0.1)  # training: the same
-    assert f"{SGD}: {ALWAYS} {Table(records).relative(SGD, ALWAYS, 'test')}" in found.measured
+    assert read_shares(found.number) == [(0, 8)]
+    assert column(found, f"{ALWAYS}: held-out") == pytest.approx([1.5] * 9, rel=0.1)  # every task, and the mean
+    assert column(found, f"{ALWAYS}: training") == pytest.approx([0.5] * 9, rel=0.1)
+    assert found.details.rows[-1][0] == "geometric mean"
+    (told,) = [row for row in rows(found) if row["network"] == SGD]
+    assert told[f"{ALWAYS}: held-out"] == str(Table(records).relative(SGD, ALWAYS, "test"))
     assert found.verdict == "measured"
     assert verdict(records, NOT_WORSE) == "holds"  # which is of what loaders do unless told
-    assert not [c for c in findings(cautious).claims if ALWAYS_ON_CLAIM in c.paper]
+    assert not [c for c in findings(cautious).claims if c.name.startswith(ALWAYS_ON_CLAIM)]
 
 
 @pytest.mark.parametrize(("gain", "played"), [(1.0, 0), (1.2, 16)])
 def test_it_is_said_where_the_mixture_was_played(gain, played):
-    said = claim(images(gain=gain), NOT_WORSE).measured
-    assert read_shares(said)[-1] == (played, played)
+    assert read_shares(claim(images(gain=gain), NOT_WORSE).note)[-1] == (played, played)
 
 
 def test_what_diverged_is_said_and_no_number_made_up():
     records = images() + ended(SGD, LABELS, [None])
     said = claim(records, NOT_WORSE)
-    assert f"{LABELS} diverged" in said.measured
+    assert {row["network"]: row[LABELS] for row in rows(said)}[SGD] == "diverged"
     assert said.verdict == "holds in part"
-    assert "nan" not in " ".join(c.measured for c in findings(records).claims)
+    assert claim(records, TRAINING).number.endswith("to diverged")
+    cells = [cell for c in findings(records).claims for row in ((c.number, c.note), *c.details.rows) for cell in row]
+    assert not any("nan" in cell for cell in cells)
 
 
 @pytest.mark.parametrize(
@@ -211,16 +230,17 @@ def test_noise_and_the_way_to_the_held_out_loss_tell_what_larger_batches_do(trai
         records += ended(name, LARGER, around(larger["held"], seed=4), train=larger["train"])
     found = claim(records, NOISE_TELLS)
     assert found.verdict == expected
-    noise, held_over_training, *_ = read_numbers(found.measured)  # of the first task
-    assert noise == (0.01 if quiet else 19)
-    assert held_over_training == round(1 / train)
+    first, *_ = rows(found)
+    assert first["noise, last fifth"] == ("0.01" if quiet else "19")
+    assert float(first["held-out / training loss"]) == round(1 / train)
 
 
 @pytest.mark.parametrize(("signal", "expected"), [(0.99, "holds"), (0.05, "does not hold"), (0.0, "does not hold")])
 def test_the_noise_check_is_read_at_the_end_of_runs(signal, expected):
     found = claim(images(signal=signal), NOISE_ALONE)
     assert found.verdict == expected
-    assert (read_numbers(found.measured) == []) == (signal == 0)  # no number for what is all noise
+    assert read_shares(found.number) == [(8 if expected == "holds" else 0, 8)]
+    assert (set(found.details.rows[0][1:]) == {"all noise"}) == (signal == 0)  # no number for what is all noise
     table = Table(images(signal=0.25))
     assert table.noise(SGD, *BASELINES)[0] == pytest.approx(3)
     assert math.isnan(table.noise(SGD, *BASELINES)[3])  # no pairs in that stretch
@@ -254,8 +274,10 @@ def test_the_rare_class_has_to_pay_beside_both(records, expected):
 def test_half_as_many_gradients_have_to_be_enough(half, expected):
     found = claim(rare(half=half), HALF_IS_ENOUGH)
     assert found.verdict == expected
-    assert 5 in read_numbers(found.measured)  # the gain
-    assert read_shares(found.measured) == {0.9: [(8, 8)], 1.1: [(0, 8)], None: []}[half]
+    told = dict(found.details.rows)
+    assert told["gain over the last three fifths of a run"] == "5"
+    assert told["of these runs below reshuffling's mean"] == {0.9: "8 of 8", 1.1: "0 of 8", None: "-"}[half]
+    assert (found.number == "not run") == (half is None)
 
 
 def test_of_all_tasks_tried_those_that_pay_and_those_that_lose_are_named():
@@ -264,14 +286,47 @@ def test_of_all_tasks_tried_those_that_pay_and_those_that_lose_are_named():
     for name in names[1:]:
         records += ended(name, CROSS, around(1.3 if name == "next word" else 1.0, seed=7))
     found = claim(records, ALL_TASKS)
-    assert f"{RARE} (of {len(names)})" in found.measured  # pays
-    assert f"{CROSS} (next word)" in found.measured  # loses
+    assert read_shares(found.number) == [(1, len(names))]
+    pays, loses = found.note.split("Above one")
+    assert RARE in pays
+    assert f"{CROSS} (next word)" in loses
     assert found.verdict == "measured"
+    assert [row["task"] for row in rows(found) if row["arm"] == CROSS] == names
     records = baselines(names[1:2]) + ended(names[1], CROSS, around(1.0, seed=7))
-    said = claim(records, ALL_TASKS).measured
-    assert "(of 1)" in said
-    assert f"{names[1]} (of" not in said
-    assert f"({names[1]})" not in said
+    found = claim(records, ALL_TASKS)
+    assert read_shares(found.number) == [(0, 1)]
+    assert names[1] not in found.note
+
+
+def test_training_losses_gradients_saved_and_chance_are_told_for_every_network():
+    records = images(0.8)
+    table = Table(records)
+    for name, suffix, number in ((TRAINING, "", table.relative), (SAVED, ": times fewer", table.sooner)):
+        found = claim(records, name)
+        told = {row["network"]: row[f"{CROSS}{suffix}"] for row in rows(found)}
+        what = ("train",) if name == TRAINING else ()
+        assert told == {task: str(number(task, CROSS, *what)) for task in MNIST_TASKS}
+        assert found.verdict == "measured"
+    chance = claim(records, CHANCE)
+    assert [row["task"] for row in rows(chance)] == list(MNIST_TASKS)
+    farthest = max(column(chance, "held-out loss"), key=lambda ratio: abs(math.log(ratio)))
+    assert read_intervals(chance.number)[0].value == farthest
+
+
+def test_facts_are_held_out_losses_by_arm_and_task_without_those_that_diverged():
+    records = images() + rare() + baselines(["next word"]) + ended("next word", CROSS, [1.0, None])
+    held = json.loads(json.dumps(list_facts(records)["held_out"], allow_nan=False))
+    table = Table(records)
+    assert list(held[CROSS]) == [*MNIST_TASKS, RARE]
+    assert held[CROSS][RARE] == list(table.relative(RARE, CROSS, "test"))
+    assert RESHUFFLING not in held
+    assert list_facts([]) == {"held_out": {}}
+
+
+def test_what_is_said_of_the_rare_class_has_a_row_for_every_arm():
+    found = claim(rare(), RARE_PAYS)
+    assert [row[0] for row in found.details.rows] == [CROSS, ALWAYS_CROSS, BALANCED, f"{CROSS}, beside {BALANCED}"]
+    assert read_intervals(found.number)[0].value == column(found, "held-out loss")[0]
 
 
 @pytest.mark.parametrize(
@@ -324,11 +379,8 @@ def test_the_figures_show_tasks_losses_gain_and_noise():
     beside.canvas.draw()
 
 
-def test_settings_tell_whether_steps_were_searched():
-    tuned = record({"part": "tune", "task": SGD, "arm": CROSS, "epochs": 4}, {"best": 0.0, "tried": {}})
-    plain, searched = (claim(made, NOT_WORSE).settings for made in (images(), [*images(), tuned]))
-    assert plain != searched
-    assert read_numbers(plain) == read_numbers(searched) == [8]  # seeds
+def test_settings_tell_the_seeds():
+    assert read_numbers(claim(images(), NOT_WORSE).settings) == [8]
 
 
 def test_searches_that_ended_at_the_far_end_are_named():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from lab.reproduce.findings import MAX_NUMBER_LENGTH, format_number
 from lab.statistics import (
     combine_ratios,
     compute_band,
@@ -82,6 +83,17 @@ def test_a_band_is_the_mean_of_every_column():
 
 
 B = RNG.lognormal(0.0, 1.5, 14)
+
+
+@pytest.mark.parametrize("form", ["{value} {bounds}", "{value}x {bounds}", "a {value} share of {bounds} points"])
+@pytest.mark.parametrize("value", [1.0, -123.456, 1.23e-5, -9.87e123, math.inf])
+def test_the_number_of_a_claim_has_room_for_any_interval(value, form):
+    for bounds in ((value, value), (-abs(value) * 1.0567, abs(value) * 1.0567), (-math.inf, math.inf)):
+        said = format_number(Interval(value, *bounds), form)
+        assert 0 < len(said) <= MAX_NUMBER_LENGTH
+        assert ("?" in said) == (not all(map(math.isfinite, bounds)))
+        first = next(word for word in said.rstrip("]").replace("x", "").split() if word != "a")
+        assert float(first) == pytest.approx(value, rel=0.25)  # one digit at least
 
 
 def test_a_ratio_has_welchs_interval_of_the_logarithms():

@@ -7,7 +7,7 @@ import numpy as np
 from lab.arrays import BoolArray, FloatArray
 from lab.experiments.cartpole.protocol import COMPONENTS, EVEN, SINGLES, STRONGEST_ALPHA, VRM
 from lab.experiments.cartpole.table import MIN_SEEDS, Table
-from lab.reproduce.findings import Claim, Verdict
+from lab.reproduce.findings import Claim, Details, Verdict, format_number
 from lab.statistics import estimate_share, mean, median
 from varmix.meter import Interval
 
@@ -28,9 +28,9 @@ def judge_mixture(table: Table) -> list[Claim]:
     return [claim for claim in found if claim is not None]
 
 
-def judge_runs(table: Table, met: bool) -> Verdict:
-    """Judge what is asked; too few seeds say nothing."""
-    if len(table.results(VRM)) < MIN_SEEDS:
+def judge_runs(table: Table, met: bool, *, long_enough: bool) -> Verdict:
+    """Judge what is asked; too few seeds say nothing, and neither do runs that end before all is seen."""
+    if len(table.results(VRM)) < MIN_SEEDS or not long_enough:
         return "too few runs"
     return "holds" if met else "does not hold"
 
@@ -40,28 +40,34 @@ def _judge_selection(table: Table) -> Claim | None:
         return None
     mixtures = table.mixtures()
     settings, everything = _find_leads(mixtures[:, :, :-1]), _find_leads(mixtures)
-    among, overall = (
-        _estimate_lead_share(settings[:, EARLY_EPISODES - 1]),
-        _estimate_lead_share(everything[:, EARLY_EPISODES - 1]),
-    )
-    verdict = judge_runs(table, min(among.value, overall.value) >= MIN_LEADING_SHARE)
+    early = [leads[:, EARLY_EPISODES - 1] for leads in (settings, everything)]
+    among, overall = map(_estimate_lead_share, early)
+    verdict = judge_runs(table, min(among.value, overall.value) >= MIN_LEADING_SHARE, long_enough=True)
     if verdict == "does not hold" and max(among.value, overall.value) >= MIN_LEADING_SHARE:
         verdict = "holds in part"
     weights = mixtures[:, -1].mean(axis=0)
     most = int(weights.argmax())
+    last = f"after episode {table.episodes}"
     return Claim(
-        "VRM successfully identifies the mixture component corresponding to the best hyperparameter setting in early "
-        f"stages and assigns the largest mixture weight to it (asked: alpha {STRONGEST_ALPHA:g} leads by episode "
-        f"{EARLY_EPISODES} in "
-        f"{MIN_LEADING_SHARE:.0%} of the runs).",
-        f"After episode {EARLY_EPISODES} a component with alpha {STRONGEST_ALPHA:g} has the largest weight among "
-        f"the nine settings in "
-        f"{among} of the runs, with uniform counted too in {overall}. It has the lead of all for the first time in "
-        f"episode {_find_first_lead(everything)} (median) and at the end in "
-        f"{_estimate_lead_share(everything[:, -1])}. Largest at the end on "
-        f"average: {COMPONENTS[most]}, {weights[most]:.2f}.",
+        f"Replay: best setting by episode {EARLY_EPISODES}",
+        "VRM identifies the component of the best hyperparameter setting in early stages and assigns the largest "
+        "mixture weight to it.",
+        f"{min(int(leads.sum()) for leads in early)} of {len(mixtures)} runs",
         verdict,
-        f"{len(mixtures)} seeds; exact binomial intervals",
+        f"{len(mixtures)} seeds; asked: alpha {STRONGEST_ALPHA:g} leads in {MIN_LEADING_SHARE:.0%} of the runs; exact "
+        "binomial intervals",
+        details=Details(
+            (f"components with alpha {STRONGEST_ALPHA:g}", "number"),
+            [
+                (f"lead the nine settings after episode {EARLY_EPISODES}: share of runs", f"{among}"),
+                (f"lead all ten, uniform too, after episode {EARLY_EPISODES}: share of runs", f"{overall}"),
+                (f"lead all ten, uniform too, {last}: share of runs", f"{_estimate_lead_share(everything[:, -1])}"),
+                ("first episode with the lead of all, median", f"{_find_first_lead(everything)}"),
+                (f"largest weight of all {last}, on average", f"{COMPONENTS[most]}: {weights[most]:.2f}"),
+            ],
+        ),
+        note="The number counts runs in which one of them leads all others, uniform among these or not, whichever is "
+        "rarer.",
     )
 
 
@@ -90,16 +96,24 @@ def _judge_moment(table: Table) -> Claim | None:
         return mean(np.exp(np.log(table.moments(arm, what)[:, within]).mean(axis=1)).tolist())
 
     mine = over(VRM, "mixture")
-    even = f", with the fixed mixture {over(EVEN, 'mixture')} on its own" if table.results(EVEN) else ""
+    even = [("fixed mixture, on its own buffers", f"{over(EVEN, 'mixture')}")] if table.results(EVEN) else []
     return Claim(
-        f"Second moment of the weighted errors over episodes {MOMENT_FROM_EPISODE} to {MOMENT_TO_EPISODE}, against "
-        f"uniform draws on the same "
-        f"buffers: at most {MAX_MOMENT:.2f}.",
-        f"With VRM {mine}{even}. The best mixture at every moment would have {over(VRM, 'best').value:.3g}, and no law "
-        f"can have less than {over(VRM, 'ideal').value:.3g}.",
-        judge_runs(table, mine.value <= MAX_MOMENT),
+        "Replay: VRM cuts the variance",
+        f"Second moment of the weighted errors over episodes {MOMENT_FROM_EPISODE} to {MOMENT_TO_EPISODE}, beside "
+        f"uniform draws: at most {MAX_MOMENT:.2f}.",
+        format_number(mine, "{value}x {bounds}"),
+        judge_runs(table, mine.value <= MAX_MOMENT, long_enough=int(looks[-1]) >= MOMENT_TO_EPISODE),
         f"{len(table.results(VRM))} seeds; {int(within.sum())} looks at all of the buffer, geometric mean of a run",
         beyond=True,
+        details=Details(
+            ("draws", "second moment beside uniform's"),
+            [
+                (VRM, f"{mine}"),
+                *even,
+                ("best mixture at every moment", f"{over(VRM, 'best').value:.3g}"),
+                ("least of any law", f"{over(VRM, 'ideal').value:.3g}"),
+            ],
+        ),
     )
 
 
@@ -109,17 +123,21 @@ def _judge_closeness(table: Table) -> Claim | None:
         return None
     close = _is_close(table, VRM)
     mine, early = mean(close.mean(axis=1).tolist()), close[:, looks <= EARLY_EPISODES].mean()
-    late = f", after it at {close[:, looks > EARLY_EPISODES].mean():.1%}" if looks[-1] > EARLY_EPISODES else ""
-    even = f" The fixed mixture: {_is_close(table, EVEN).mean():.1%}." if table.results(EVEN) else ""
+    rows = [(f"{VRM}, all looks", f"{mine}"), (f"{VRM}, up to episode {EARLY_EPISODES}", f"{early:.1%}")]
+    if looks[-1] > EARLY_EPISODES:
+        rows.append((f"{VRM}, after episode {EARLY_EPISODES}", f"{close[:, looks > EARLY_EPISODES].mean():.1%}"))
+    if table.results(EVEN):
+        rows.append(("fixed mixture, all looks", f"{_is_close(table, EVEN).mean():.1%}"))
     return Claim(
-        f"Within {MAX_CLOSE_RATIO - 1:.0%} of the best single component in hindsight, or better, at "
-        f"{MIN_CLOSE_SHARE:.0%} of the looks at "
-        "least.",
-        f"VRM: at a share of {mine}; up to episode {EARLY_EPISODES} at {early:.1%} of the looks{late}.{even}",
-        judge_runs(table, mine.value >= MIN_CLOSE_SHARE),
-        f"{len(close)} seeds, {len(looks)} looks each; best by the exact second moment of that moment, uniform among "
-        "them",
+        "Replay: near the best component",
+        f"Within {MAX_CLOSE_RATIO - 1:.0%} of the best single component in hindsight, at {MIN_CLOSE_SHARE:.0%} of the "
+        "looks at least.",
+        format_number(mine, "share {value} {bounds}"),
+        judge_runs(table, mine.value >= MIN_CLOSE_SHARE, long_enough=table.is_full_length),
+        f"{len(close)} seeds, {len(looks)} looks each; best by the exact second moment of that moment",
         beyond=True,
+        details=Details(("mixture", "share of the looks"), rows),
+        note="Uniform is among the components. VRM may be better than all of them.",
     )
 
 

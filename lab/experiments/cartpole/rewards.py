@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from lab.experiments.cartpole.protocol import AGAIN, BASELINES, SINGLES, UNIFORM, VRM
+from lab.experiments.cartpole.protocol import AGAIN, BASELINES, EPISODE_COUNTS, SINGLES, UNIFORM, VRM
 from lab.experiments.cartpole.table import MIN_SEEDS, Table
-from lab.reproduce.findings import Claim, Verdict
+from lab.reproduce.findings import Claim, Details, Verdict, format_number
 from lab.statistics import estimate_difference, mean, median
 from varmix.meter import Interval
 
@@ -26,16 +26,24 @@ def _no_loss(table: Table) -> Claim | None:
     if best is None or VRM not in table.arms:
         return None
     beside, late = _compare_rewards(table, (VRM,), (best,))
-    held = _held_out(table)
-    fair = f" With the setting chosen on one half of the seeds and compared on the other: {held}." if held else ""
+    rows = [(f"{best}: best by these seeds", str(beside), str(late))]
+    if (held := _held_out(table)) is not None:
+        rows.append(("best on one half of the seeds, compared on the other", str(held), "-"))
     return Claim(
+        "Replay: no loss beside the best",
         "VRM performs hyperparameter selection in a single run without loss of performance compared to the best "
-        f"setting (asked: surely less than {MIN_LOSS_POINTS:g} points).",
-        f"VRM less {best}: {beside} points of reward over all episodes, {late} over the last {table.last}. The best of "
-        f"nine was chosen by these same seeds, so it looks better than it is.{fair} {_estimate_seeds(table)}",
+        "setting.",
+        format_number(beside, "{value} {bounds} pts"),
         _without_loss(table, best, beside),
-        f"{_count_seeds(table, VRM)} seeds; judged over all episodes, beside the best by these seeds",
+        f"{_count_seeds(table, VRM)} seeds; asked: surely less than {MIN_LOSS_POINTS:g} points below the best, over "
+        "all episodes",
+        details=Details(("VRM less", *_name_columns(table)), rows),
+        note=f"The best of nine was chosen by these same seeds, so it looks better than it is.{_estimate_seeds(table)}",
     )
+
+
+def _name_columns(table: Table) -> tuple[str, str]:
+    return "points, all episodes", f"points, last {table.last}"
 
 
 def _held_out(table: Table) -> Interval | None:
@@ -52,7 +60,7 @@ def _held_out(table: Table) -> Interval | None:
 
 def _without_loss(table: Table, best: str, beside: Interval) -> Verdict:
     """A loss is more than so many points; one that is sure and smaller is a loss in part."""
-    if min(_count_seeds(table, VRM), _count_seeds(table, best)) < MIN_SEEDS:
+    if min(_count_seeds(table, VRM), _count_seeds(table, best)) < MIN_SEEDS or not table.is_full_length:
         return "too few runs"
     if beside.low > -MIN_LOSS_POINTS:
         return "holds" if beside.high >= 0 else "holds in part"
@@ -65,11 +73,7 @@ def _estimate_seeds(table: Table) -> str:
     if not spreads:
         return ""
     seeds = math.ceil(2 * POWER_STANDARD_ERRORS**2 * float(np.mean(spreads)) / MIN_LOSS_POINTS**2)
-    return (
-        f"As much as rewards differ from seed to seed, {MIN_LOSS_POINTS:g} points take about {seeds} seeds an arm "
-        f"to be "
-        f"found."
-    )
+    return f" To find a difference of {MIN_LOSS_POINTS:g} points takes about {seeds} seeds an arm."
 
 
 def _beside_uniform(table: Table) -> Claim | None:
@@ -77,12 +81,14 @@ def _beside_uniform(table: Table) -> Claim | None:
         return None
     beside, late = _compare_rewards(table, (VRM,), BASELINES)
     return Claim(
-        "VRM beside uniform replay.",
-        f"VRM less uniform: {beside} points of reward over all episodes, {late} over the last {table.last}.",
+        "Replay: VRM beside uniform",
+        "Points of reward that VRM has above uniform replay.",
+        format_number(beside, "{value} {bounds} pts"),
         "measured",
         f"{_count_seeds(table, VRM)} seeds against {len(table.results(*BASELINES))} runs of both uniform arms; not "
         f"paired",
         beyond=True,
+        details=Details(("VRM less", *_name_columns(table)), [("uniform replay", str(beside), str(late))]),
     )
 
 
@@ -91,11 +97,13 @@ def _report_chance(table: Table) -> Claim | None:
         return None
     beside, late = _compare_rewards(table, (AGAIN,), (UNIFORM,))
     return Claim(
-        "Uniform replay against itself: how far chance alone goes.",
-        f"The second less the first: {beside} points of reward over all episodes, {late} over the last {table.last}.",
+        "Replay: uniform beside itself",
+        "How far chance alone goes: two arms of uniform replay that differ in nothing but random numbers.",
+        format_number(beside, "{value} {bounds} pts"),
         "measured",
         f"{_count_seeds(table, UNIFORM)} seeds each, all random numbers different",
         beyond=True,
+        details=Details(("the second less", *_name_columns(table)), [("the first", str(beside), str(late))]),
     )
 
 
@@ -109,50 +117,53 @@ def _compare_rewards(table: Table, mine: tuple[str, ...], theirs: tuple[str, ...
 
 
 def _report_arms(table: Table) -> Claim | None:
-    texts = []
+    rows = []
     for arm in table.arms:
         whole, late = mean(table.scores(arm)), mean(table.scores(arm, last=table.last))
-        texts.append(f"{arm}: {whole}, {late}, gain {_average_results(table, arm, 'gain'):.3g}")
-    if not texts:
+        rows.append((arm, str(whole), str(late), f"{_average_results(table, arm, 'gain'):.3g}"))
+    if not rows:
         return None
     return Claim(
-        f"All arms: mean reward over all episodes, over the last {table.last}, and the gain.",
-        f"{'; '.join(texts)}.",
+        "Replay: all arms",
+        "Mean reward of every arm over all episodes and over the last ones, and the gain.",
+        f"{len(rows)} arms",
         "measured",
-        f"{min(_count_seeds(table, arm) for arm in table.arms)} seeds an arm, {table.episodes} episodes; the gain "
-        f"is the "
-        "second moment of uniform draws over that of the arm's own, by the meter",
+        f"{min(_count_seeds(table, arm) for arm in table.arms)} seeds an arm, {table.episodes} episodes",
         beyond=True,
+        details=Details(("arm", "reward, all episodes", f"reward, last {table.last}", "gain"), rows),
+        note="The gain is the second moment of uniform draws over that of the arm's own, by the meter.",
     )
 
 
 def _report_times(table: Table) -> Claim | None:
-    texts = []
+    rows = []
     for arm in (UNIFORM, VRM):
         results = table.results(arm)
         if results:
             parts = median([r["buffer_seconds"] / r["seconds"] for r in results])
             each = median([1e6 * r["buffer_seconds"] / r["steps"] for r in results])
             whole = median([r["seconds"] for r in results])
-            texts.append(f"{arm}: {whole} s a run, a share of {parts} in the buffer, {each.value:.3g} us a step")
-    if not texts:
+            rows.append((arm, str(whole), str(parts), f"{each.value:.3g}"))
+    if not rows:
         return None
     longest = max(r["seconds"] for r in table.results(*table.arms))
     return Claim(
-        f"What a run takes (asked: at most {MAX_RUN_SECONDS:g} s on one core), and the share of adding, sampling "
-        f"and updating "
-        "in it.",
-        f"{'; '.join(texts)}. The longest of all runs took {longest:.3g} s.",
+        "Replay: the longest run",
+        f"A run of all {EPISODE_COUNTS['full']} episodes takes at most {MAX_RUN_SECONDS:g} s on one core.",
+        f"{longest:.3g} s",
         _soon_enough(table, longest),
-        f"median over seeds; one thread, a batch of 64 after every step, {table.episodes} episodes",
+        f"one thread, a batch of 64 after every step, {table.episodes} episodes; medians over seeds",
         beyond=True,
+        details=Details(("arm", "s a run", "share in the buffer", "us a step in the buffer"), rows),
+        note="In the buffer: adding, sampling and updating.",
     )
 
 
 def _soon_enough(table: Table, longest: float) -> Verdict:
     if longest > MAX_RUN_SECONDS:
         return "does not hold"
-    return "holds" if max(_count_seeds(table, arm) for arm in (UNIFORM, VRM)) >= MIN_SEEDS else "too few runs"
+    seeds = max(_count_seeds(table, arm) for arm in (UNIFORM, VRM))
+    return "holds" if seeds >= MIN_SEEDS and table.is_full_length else "too few runs"
 
 
 def _average_results(table: Table, arm: str, what: str) -> float:

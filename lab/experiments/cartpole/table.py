@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lab.arrays import FloatArray
-from lab.experiments.cartpole.protocol import ARMS, BASELINES, EVEN, SINGLES, VRM
+from lab.experiments.cartpole.protocol import ARMS, BASELINES, EPISODE_COUNTS, EVEN, SINGLES, VRM
 from lab.reproduce.records import Record, Result
 
 LAST_EPISODES = 50  # episodes at the end that are told apart
@@ -26,6 +26,11 @@ class Table:
         self._results = {arm: results for arm, results in found.items() if results}
         self.arms = list(self._results)
         self.last = min(LAST_EPISODES, self.episodes)
+
+    @property
+    def is_full_length(self) -> bool:
+        """Whether runs are as long as those of full mode: of shorter ones less is known than what is asked."""
+        return self.episodes >= EPISODE_COUNTS["full"]
 
     def results(self, *arms: str) -> list[Result]:
         """Give what was recorded of these arms together."""

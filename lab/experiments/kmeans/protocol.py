@@ -16,10 +16,10 @@ from varmix import allocate, vrm
 from varmix.estimators.clustering import Descent, inertia
 
 CLUSTER_COUNT = 100
-SEEDING_COUNTS, RUN_COUNTS = {"quick": 2, "full": 10}, {"quick": 2, "full": 10}
+SEEDING_COUNTS, RUN_COUNTS = {"quick": 8, "full": 10}, {"quick": 1, "full": 10}
 LAST_ITERATIONS = {"quick": 500, "full": MARKED_ITERATIONS[-1]}
 TUNING_SEEDINGS = {"quick": (900,), "full": (900, 901, 902)}  # seedings, of which none is shown
-TUNING_RUNS = {"quick": 2, "full": 5}  # runs from each of these
+TUNING_RUNS = {"quick": 1, "full": 5}  # runs from each of these
 BETAS, GAMMAS = (0.01, 0.1, 1.0, 10.0), (0.01, 0.1, 0.3)
 RECORDED_FIELDS = ("errors", "seconds", "moment", "ideal", "gain")
 ASSUMED_SETTINGS = Published(beta=1.0, gamma=0.1)  # before anything is tuned, to tell how long it will take

@@ -7,8 +7,8 @@ reshuffling show how far chance goes.  Beside the gain stands the noise of the g
 quarter of that noise would have brought: where these change nothing, no sampling can.
 """
 
-from lab.experiments.networks.findings import findings
+from lab.experiments.networks.findings import findings, list_facts
 from lab.experiments.networks.protocol import plan, run, seconds, then
 from lab.reproduce.experiment import Experiment
 
-EXPERIMENT = Experiment("networks", plan, run, seconds, findings, then)
+EXPERIMENT = Experiment("networks", plan, run, seconds, findings, then, list_facts)

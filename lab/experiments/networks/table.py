@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from lab.arrays import FloatArray
-from lab.experiments.networks.protocol import Key, best_steps, make_key
+from lab.experiments.networks.protocol import Key, make_key
 from lab.experiments.networks.tasks import AGAIN, BASELINES, LARGER, LARGER_BATCH_FACTOR, RESHUFFLING, TASKS
 from lab.reproduce.records import Record, Result
 from lab.statistics import estimate_ratio, geometric_mean
@@ -25,7 +25,6 @@ class Table:
     """
 
     def __init__(self, records: Sequence[Record]) -> None:
-        self.tuned = bool(best_steps(records))
         self._runs: dict[Key, list[Result]] = {}
         for record in records:
             if record.config["part"] == "test":

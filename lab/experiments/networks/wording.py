@@ -1,10 +1,13 @@
 """How numbers of this experiment are said."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from lab.experiments.networks.table import Table
+from lab.reproduce.findings import Details, format_number
 from varmix.meter import Interval
+
+MISSING = "-"  # in a cell without a number
 
 
 def format_interval(interval: Interval | None) -> str:
@@ -22,9 +25,35 @@ def format_interval(interval: Interval | None) -> str:
     return str(interval) if math.isfinite(interval.value) else "diverged"
 
 
-def join_entries(entries: Mapping[str, str]) -> str:
-    """Give names with what is said of each."""
-    return "; ".join(f"{name}: {said}" for name, said in entries.items())
+def format_ratio(interval: Interval | None) -> str:
+    """Give a ratio as the number of a claim.
+
+    Examples
+    --------
+    >>> format_ratio(Interval(0.5, 0.4, 0.6)), format_ratio(None)
+    ('0.5x [0.4, 0.6]', 'not run')
+    """
+    if interval is None or not math.isfinite(interval.value):
+        return format_interval(interval)
+    return format_number(interval, "{value}x {bounds}")
+
+
+def format_range(intervals: Iterable[Interval]) -> str:
+    """Say from where to where ratios reach.
+
+    Examples
+    --------
+    >>> format_range([Interval(0.5, 0.4, 0.6), Interval(1.2, 1.0, 1.4)])
+    '0.5x to 1.2x'
+    >>> format_range([Interval(0.5, 0.4, 0.6), Interval(math.inf, 0.0, math.inf)])
+    '0.5x to diverged'
+    """
+    values = [interval.value for interval in intervals]
+    finite = sorted(value for value in values if math.isfinite(value))
+    ends = [f"{value:.3g}x" for value in (finite[:1] + finite[-1:])]
+    if len(finite) < len(values):
+        ends[1:] = ["diverged"]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def format_noise(value: float) -> str:
@@ -38,18 +67,42 @@ def format_noise(value: float) -> str:
     return "all noise" if math.isinf(value) else f"{value:.2g}"
 
 
+def tabulate(columns: Mapping[str, Mapping[str, str]], first: str = "network") -> Details:
+    """Give a table with a row for every name that a column has, in the order in which they come.
+
+    Examples
+    --------
+    >>> tabulate({"a": {"x": "1", "y": "2"}, "b": {"y": "3"}})
+    Details(columns=('network', 'a', 'b'), rows=[('x', '1', '-'), ('y', '2', '3')])
+    """
+    names = list(dict.fromkeys(name for column in columns.values() for name in column))
+    return Details(
+        (first, *columns), [(name, *(column.get(name, MISSING) for column in columns.values())) for name in names]
+    )
+
+
+def join_pairs(pairs: Sequence[tuple[str, str]]) -> str:
+    """Name arms with their tasks.
+
+    Examples
+    --------
+    >>> join_pairs([("next word", "mixture")]), join_pairs([])
+    ('mixture (next word)', 'none')
+    """
+    return "; ".join(f"{arm} ({task})" for task, arm in pairs) or "none"
+
+
 def describe_settings(table: Table, tasks: Iterable[str], arms: Iterable[str]) -> str:
-    """Say how many seeds are behind a number, and how steps were chosen.
+    """Say how many seeds are behind a number.
 
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> table = SimpleNamespace(seeds=lambda task, arm: {"a": 16, "b": 32}[task], tuned=False)
+    >>> table = SimpleNamespace(seeds=lambda task, arm: {"a": 16, "b": 32}[task])
     >>> describe_settings(table, ["a", "b"], ["x"]), describe_settings(table, ["b"], ["x"])
-    ('16 to 32 seeds, one step for all', '32 seeds, one step for all')
+    ('16 to 32 seeds, own best step on other seeds', '32 seeds, own best step on other seeds')
     """
     seeds = [table.seeds(task, arm) for task in tasks for arm in arms if table.seeds(task, arm)]
     least, most = min(seeds, default=0), max(seeds, default=0)
-    step = "own best step on other seeds, by the other half of the held-out points"
     many = f"{least} to {most}" if least < most else f"{least}"
-    return f"{many} seeds, {step if table.tuned else 'one step for all'}"
+    return f"{many} seeds, own best step on other seeds"
