@@ -90,7 +90,7 @@ $(VENV)/.ready-run: EXTRAS := lab
 $(VENV)/.ready-test: EXTRAS := test
 $(VENV)/.ready-check: EXTRAS := check,test
 $(VENV)/.ready-bench: EXTRAS := lab,torch,bench
-$(VENV)/.ready-docs: EXTRAS := docs,sklearn
+$(VENV)/.ready-docs: EXTRAS := docs,sklearn,plot
 
 $(INTEGRATIONS_VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(@D)/bin/python || $(call MAKE_VENV,$(@D))

@@ -7,14 +7,15 @@
     print(sampler.gain)                            # 2.1 [1.9, 2.3]
 
 Everything else is in modules: `varmix.components`, `varmix.learners`, `varmix.allocate`, `varmix.reweight`,
-`varmix.meter`, `varmix.solvers`, `varmix.estimators` (scikit-learn), `varmix.torch`, `varmix.rl`, `varmix.literature`
-(samplers of other papers), `varmix.hindsight`, `varmix.theory`, `varmix.simplex` and `varmix.testing`.
+`varmix.meter`, `varmix.history`, `varmix.plot`, `varmix.solvers`, `varmix.estimators` (scikit-learn), `varmix.torch`,
+`varmix.rl`, `varmix.literature` (samplers of other papers), `varmix.hindsight`, `varmix.theory`, `varmix.simplex` and
+`varmix.testing`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from varmix import allocate, components, hindsight, learners, literature, meter, reweight, simplex, theory
+from varmix import allocate, components, hindsight, history, learners, literature, meter, reweight, simplex, theory
 from varmix._core.checkpoint import load, save
 from varmix._core.draw import Draw
 from varmix._core.state import CheckpointError
@@ -25,6 +26,7 @@ from varmix.components import Dense, Distances, Groups, KDpp, Replay, Stack, Uni
 
 if TYPE_CHECKING:
     from varmix import estimators as estimators
+    from varmix import plot as plot
     from varmix import rl as rl
     from varmix import solvers as solvers
     from varmix import testing as testing
@@ -45,6 +47,7 @@ __all__ = [
     "allocate",
     "components",
     "hindsight",
+    "history",
     "importance",
     "learners",
     "literature",
@@ -58,9 +61,9 @@ __all__ = [
     "vrm",
 ]
 
-# Imported when they are first used: they take time, and some need scikit-learn or PyTorch.  They are not in `__all__`,
-# so that `from varmix import *` works without either.
-_LAZY = ("estimators", "rl", "solvers", "testing", "torch")
+# Imported when they are first used: they take time, and some need scikit-learn, PyTorch or matplotlib.  They are not
+# in `__all__`, so that `from varmix import *` works without these.
+_LAZY = ("estimators", "plot", "rl", "solvers", "testing", "torch")
 
 
 def __getattr__(name: str) -> object:

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from varmix._core.bars import format_bars
 from varmix._core.checkpoint import read_checkpoint
 from varmix._core.state import CheckpointError, make_printable, read_array, read_count, wrap_load_errors
 from varmix._version import __version__
 
-BAR_WIDTH = 40  # of the longest bar
 MAX_LINES, MAX_LINE_WIDTH = 500, 400  # printed of a checkpoint that may come from anybody
 EXIT_WRONG_CALL, EXIT_FAILED = 2, 1  # exit codes
 
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show bars prints a question mark instead
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a name prints question marks instead
     if options.command == "inspect":
         return print_checkpoint(options.checkpoint)
     if options.command == "warmup":
@@ -179,7 +179,10 @@ def _describe_sampler(state: Mapping[str, Any]) -> Iterator[str]:
     if len(names) >= len(mixture):
         raise CheckpointError(f"There are {len(names)} settings for {len(mixture)} components: they are damaged.")
     last = f"component {len(mixture) - 1}" if state["settings"]["learner"].get("class") == "Fixed" else "uniform"
-    yield from draw_bars(mixture[-MAX_LINES:], names if len(mixture) <= MAX_LINES else (), last)
+    shown = mixture[-MAX_LINES:]
+    names = names if len(mixture) <= MAX_LINES else []
+    numbered = [f"component {j}" for j in range(len(names), len(shown) - 1)]
+    yield from format_bars([*names, *numbered, last], shown)
 
 
 def _list_entries(state: Mapping[str, Any], place: str = "") -> dict[str, str]:
@@ -200,27 +203,6 @@ def _format_table(rows: Mapping[str, str]) -> list[str]:
     longest = max(map(len, rows), default=0)
     longest = min(longest, 60)
     return [f"  {name:<{longest}}  {said}" for name, said in rows.items()]
-
-
-def draw_bars(
-    mixture: np.ndarray[Any, np.dtype[np.float64]], names: Sequence[str] = (), last: str = "uniform"
-) -> list[str]:
-    r"""Return a bar per component, `last` being the name of the last; those without a name are numbered.
-
-    Examples
-    --------
-    >>> print("\n".join(draw_bars(np.array([0.75, 0.25]))))
-      component 0   0.750  ████████████████████████████████████████
-      uniform       0.250  █████████████
-    """
-    numbered = [f"component {j}" for j in range(len(names), len(mixture) - 1)]
-    names = [*names, *numbered, last]
-    longest = max(map(len, names))
-    scale = BAR_WIDTH / mixture.max()
-    return [
-        f"  {name:<{longest}}   {w:.3f}  {'█' * round(scale * w)}"
-        for name, w in zip(names, mixture.tolist(), strict=True)
-    ]
 
 
 def _name_components(components: Mapping[str, Any]) -> list[str]:

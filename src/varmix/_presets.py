@@ -24,6 +24,7 @@ def vrm(
     allocate: Allocation | None = None,
     reweight: Reweight = exact,
     rng: int | np.random.Generator | None = None,
+    history: bool = False,
 ) -> Sampler:
     """Return a sampler whose mixture is always on: variance reduction with mixtures, as in the paper.
 
@@ -45,6 +46,8 @@ def vrm(
         How densities become weights.  Default: `exact`, which is unbiased.
     rng
         Seed, generator to take a seed from, or None.  Default: None, a new seed.
+    history
+        Whether to keep how shares and gain move, for `varmix.plot`.  Default: False.
 
     Examples
     --------
@@ -61,7 +64,9 @@ def vrm(
     if learner is None:
         learner, gamma = BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma), None
     components = with_uniform(*families)  # whatever the learner
-    return Sampler(components, learner=learner, gamma=gamma, allocate=allocate, reweight=reweight, rng=rng)
+    return Sampler(
+        components, learner=learner, gamma=gamma, allocate=allocate, reweight=reweight, rng=rng, history=history
+    )
 
 
 def uniform(n: int | Space, *, replacement: bool = True, rng: int | np.random.Generator | None = None) -> Sampler:

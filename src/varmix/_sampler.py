@@ -4,6 +4,7 @@
 parts of a sampler.  Loaders, solvers, estimators and presets all build their samplers through it.
 """
 
+import textwrap
 from collections.abc import Hashable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, cast
@@ -11,6 +12,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from varmix._core.bars import format_bars
 from varmix._core.draw import Draw, Ledger, Rows, seal_draw
 from varmix._core.evidence import Evidence
 from varmix._core.rng import Uniforms
@@ -30,12 +32,15 @@ from varmix.allocate import Allocation, Shuffled, assign_batches, round_robin, s
 from varmix.components import Groups, Stack, with_uniform
 from varmix.components._base import Components, Disjoint, Inclusive, Shortcut, is_family
 from varmix.components._stack import add_uniform
-from varmix.learners import BarrierNewton, Cautious, Learner, load_state, save_state
+from varmix.history import History
+from varmix.learners import BarrierNewton, Cautious, Fixed, Learner, load_state, save_state
 from varmix.meter import GainMeter, Interval, Moments
 from varmix.reweight import Exact, HorvitzThompson, Reweight, exact
 
 Source: TypeAlias = Components | ArrayLike
 """What a sampler draws from: a family of components, or one label per point."""
+
+MAX_BARS = 10  # that `print(sampler)` shows
 
 SOURCES = "labels, one per point, or a family of components such as varmix.Groups(labels)"
 
@@ -178,13 +183,14 @@ def as_sampler(
     gamma: float | None = None,
     allocate: Allocation | None = None,
     rng: int | np.random.Generator | None = None,
+    history: bool = False,
 ) -> "Sampler":
     """Return a sampler as it is, or build one from labels or a family."""
     if not isinstance(source, Sampler):
-        return Sampler(source, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
-    if any(part is not None for part in (learner, gamma, allocate, rng)):
+        return Sampler(source, learner=learner, gamma=gamma, allocate=allocate, rng=rng, history=history)
+    if history or any(part is not None for part in (learner, gamma, allocate, rng)):
         raise TypeError(
-            "A Sampler has its learner, gamma, allocate and rng already: pass these, or a sampler, not both."
+            "A Sampler has its learner, gamma, allocate, rng and history already: pass these, or a sampler, not both."
         )
     return source
 
@@ -213,6 +219,10 @@ class Sampler:
         How densities become weights.  Default: `exact`, which is unbiased.
     rng
         Seed, generator to take a seed from, or None.  Default: None, a new seed.
+    history
+        Whether to keep how shares and gain move, in at most 512 entries: `varmix.plot` draws them.  They are part of
+        the saved state, so samplers with a history load no states without one, and the other way round.
+        Default: False.
 
     Examples
     --------
@@ -234,7 +244,10 @@ class Sampler:
         allocate: Allocation | None = None,
         reweight: Reweight = exact,
         rng: int | np.random.Generator | None = None,
+        history: bool = False,
     ) -> None:
+        if not isinstance(history, bool):
+            raise TypeError(f"history must be True or False, got {_shown(history)}.")
         components, learner, allocate = resolve(sources, learner, gamma, allocate)
         self._components = components
         self._learner = learner
@@ -249,6 +262,9 @@ class Sampler:
         self._disjoint: Disjoint | None = components if hasattr(components, "draw_atoms") else None  # type: ignore[assignment]
         self._ledger = Ledger()
         self._meter = GainMeter(reshuffled=self.reshuffled, cautious=isinstance(learner, Cautious))
+        self._history = self._make_history() if history else None
+        if history:
+            self._record()
 
     @property
     def components(self) -> Components:
@@ -314,6 +330,11 @@ class Sampler:
         """The share of the draws that each named component serves: labels of groups, for example."""
         shares = self._components.lanes(self._learned.mixture)
         return dict(zip(self._components.names, shares.tolist(), strict=True))
+
+    @property
+    def history(self) -> History | None:
+        """How shares and gain moved; None unless the sampler was built with `history=True`."""
+        return self._history
 
     @property
     def reshuffled(self) -> bool:
@@ -473,6 +494,19 @@ class Sampler:
             self._meter.add_moments(moments, gradient)
         elif not draw.complete:
             self._meter.add(evidence, gradient)
+        if self._history is not None and self._history.count_update():
+            self._record()
+
+    def _make_history(self) -> History:
+        learner = self._learner
+        limits = (learner.off_below, learner.on_above) if isinstance(learner, Cautious) else None
+        return History(self._components.names, getattr(self._components, "masses", None), limits)
+
+    def _record(self) -> None:
+        """Add how things are now to the history."""
+        assert self._history is not None
+        shares = self._components.lanes(self._learned.mixture)
+        self._history.record(self._meter.draws, shares, self._meter.gain, self.learned_gain)
 
     def end_epoch(self) -> None:
         """Tell the components that an epoch is over."""
@@ -480,7 +514,7 @@ class Sampler:
 
     def state_dict(self) -> State:
         """Return the state needed to resume exactly, as a nested dict of arrays, numbers and strings."""
-        return {
+        state = {
             **format_stamp(),
             **self._ledger.state_dict(),
             "settings": self._settings(),
@@ -490,11 +524,13 @@ class Sampler:
             "components": self.components.state_dict(),
             "meter": self._meter.state_dict(),
         }
+        return state if self._history is None else state | {"history": self._history.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
         """Resume where `state` was saved.
 
-        Build the sampler with the same arguments first: data and settings are not part of the state.
+        Build the sampler with the same arguments first: data and settings are not part of the state.  That goes for
+        `history` too: a state with a history needs a sampler with `history=True`, and one without needs one without.
 
         Raises
         ------
@@ -503,6 +539,7 @@ class Sampler:
         """
         with wrap_load_errors("a Sampler"):
             check_format(state, "a Sampler")
+            self._check_has_history(state)
             require_entries(state, set(self.state_dict()), "a Sampler")
             self._check_settings(state["settings"])
             ledger = Ledger.loaded(state)
@@ -518,9 +555,28 @@ class Sampler:
                 raise CheckpointError(
                     f"The saved meter has seen {meter.batches} receipts, and only {ledger.serial} were issued: damaged."
                 )
+            if self._history is not None:
+                self._check_saved_history(state["history"], ledger.serial, meter.draws)
             self.components.load_state_dict(state["components"])  # the last that can fail, and all or nothing itself
         self._uniforms, self._ledger, self._learned, self._allocation = uniforms, ledger, learned, allocation
-        self._meter.load_state_dict(state["meter"])  # was checked above; who holds the meter goes on with it
+        # Both were checked above; who holds the meter or the history goes on with it.
+        self._meter.load_state_dict(state["meter"])
+        if self._history is not None:
+            self._history.load_state_dict(state["history"])
+
+    def _check_has_history(self, state: State) -> None:
+        """Raise `CheckpointError` if the state has a history and the sampler has none, or the other way round."""
+        if ("history" in state) == (self._history is not None):
+            return
+        if self._history is None:
+            raise CheckpointError(
+                "The saved sampler kept a history, and this one does not: build it with history=True, as it was when "
+                "it was saved."
+            )
+        raise CheckpointError(
+            "The saved sampler kept no history, and this one does: build it without history=True, as it was when it "
+            "was saved."
+        )
 
     def _check_settings(self, saved: object) -> None:
         settings = self._settings()
@@ -533,9 +589,43 @@ class Sampler:
                     f"Build the sampler as it was when it was saved."
                 )
 
+    def _check_saved_history(self, state: State, receipts: int, draws: int) -> None:
+        """Raise `CheckpointError` for a saved history that is damaged, or longer than the run was."""
+        history = self._make_history()
+        history.load_state_dict(state)
+        if history.updates > receipts or history.draws[-1] > draws:
+            raise CheckpointError(
+                f"The saved history has {history.updates} updates with {history.draws[-1]} draws, and only {receipts} "
+                f"receipts with {draws} draws were seen: damaged."
+            )
+
     def _settings(self) -> dict[str, State]:
         parts = {"learner": self.learner, "allocate": self.allocate, "reweight": self.reweight}
         return {name: _describe(part) for name, part in parts.items()}
+
+    def __str__(self) -> str:
+        components = self._components
+        heading = f"Sampler: {self._meter.draws:,} draws with feedback, gain {self.gain}, {self._describe_learner()}"
+        target = getattr(components.space, "target", None)
+        bars = format_bars(
+            components.names,
+            components.lanes(self._learned.mixture),
+            getattr(components, "masses", None),
+            beside_name="points" if target is None else "target",
+            most=MAX_BARS,
+        )
+        return "\n".join([*textwrap.wrap(heading, 80), *bars])
+
+    def _describe_learner(self) -> str:
+        """Return in a few words whether the learned mixture is drawn from."""
+        if isinstance(self._learner, Fixed):
+            return "fixed mixture"
+        if not isinstance(self._learner, Cautious):
+            return "mixture always on"
+        part = self._learner.part(self.learned_gain)
+        if 0.0 < part < 1.0:
+            return f"mixture {min(max(round(100 * part), 1), 99)} % on"
+        return "mixture on" if part else "mixture off"
 
     def __repr__(self) -> str:
         return f"Sampler({self.components!r}, learner={self.learner!r}, allocate={self.allocate!r})"

@@ -33,7 +33,7 @@ class Broken:
         self._methods = methods
 
     def __getattr__(self, name):
-        return self._methods.get(name) or getattr(self._family, name)
+        return self._methods[name] if name in self._methods else getattr(self._family, name)
 
 
 def _tilted(lanes, uniforms):
@@ -79,6 +79,14 @@ def test_every_check_can_fail(check):
 def test_what_is_declared_must_be_so(declared):
     with pytest.raises(AssertionError):
         testing.check_what_is_declared_holds(lambda: Broken(FAMILIES["dense"](), **declared))
+
+
+@pytest.mark.parametrize("masses", [[0.5, 0.5], [0.2, 0.3, 0.6], [0.2, 0.3, 0.5]])
+def test_masses_must_be_what_uniform_draws_have(masses):
+    family = FAMILIES["groups, uniform"]()
+    assert len(family.masses) == 3
+    with pytest.raises(AssertionError, match="masses"):
+        testing.check_what_is_declared_holds(lambda: Broken(family, masses=np.array(masses)))
 
 
 def _tilted_sets(lanes, uniforms):

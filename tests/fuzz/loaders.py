@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from fuzz.targets import Target, check_draw, check_meter, check_mixture, demand, norms_of, play_tickets
+from fuzz.targets import Target, check_draw, check_history, check_meter, check_mixture, demand, norms_of, play_tickets
 from support.families import LABELS, N, probabilities
 from support.loaders import NEARLY
 from support.streams import Counting, Shuffled
@@ -19,6 +19,7 @@ COMPONENTS = {
     "labels": (lambda: LABELS, {"learner": BarrierNewton()}),
     "labels, cautious": (lambda: LABELS, {"learner": NEARLY}),
     "resplit": (lambda: Groups(LABELS, replacement=False, resplit="norms"), {"learner": BarrierNewton()}),
+    "labels with a history": (lambda: LABELS, {"learner": NEARLY, "history": True}),
     "dense": (lambda: Dense(probabilities()), {}),
 }
 
@@ -51,6 +52,8 @@ def play_loader(loader, rng, batches):
         demand(loader.epoch >= 0 and here > 0, "an epoch without batches")
     check_mixture(loader.mixture)
     check_meter(loader.meter)
+    if loader.history is not None:
+        check_history(loader.history)
 
 
 def prepare_loader(loader):

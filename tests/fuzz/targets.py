@@ -202,6 +202,29 @@ def learner_targets():
         )
 
 
+def play_history(sampler, rng, batches):
+    play_sampler(sampler, rng, batches)
+    check_history(sampler.history)
+
+
+def check_history(history):
+    demand(1 <= len(history) <= 512, f"{len(history)} entries")
+    demand(history.updates // history.stride + 1 == len(history), f"{history!r} with a stride of {history.stride}")
+    demand(history.draws[0] == 0 and (np.diff(history.draws) >= 0).all(), f"draws {history.draws}")
+    total = sum(history.shares.values())
+    demand(np.allclose(total, 1.0, atol=1e-5), f"shares with sums {total.min()}..{total.max()}")
+    demand((history.gain_low <= history.gain).all() and (history.gain <= history.gain_high).all(), "intervals")
+    demand(np.isfinite(history.gain).all() and np.isfinite(history.learned_gain).all(), "gains that are not finite")
+
+
+def prepare_history(sampler):
+    """Play until the history is thinned, if it is one that is saved."""
+    prepare_sampler(sampler)
+    rng = np.random.default_rng(6)
+    for batch in range(600 if sampler.history is not None else 0):
+        sampler.update(sampler.draw(SIZE), norms_of(rng, SIZE, batch))
+
+
 def allocation_targets():
     reshuffled = families.RESHUFFLED["reshuffled"]
     for allocate in (independent, stratified, systematic, one_component, round_robin, Shuffled(7)):
@@ -210,6 +233,17 @@ def allocation_targets():
             lambda rng, allocate=allocate: Sampler(reshuffled(), learner=BarrierNewton(), rng=rng, allocate=allocate),
             lambda: Sampler(reshuffled(), learner=BarrierNewton(), rng=0, allocate=Shuffled(8)),
         )
+    yield Target(
+        "history",
+        lambda rng: Sampler(LABELS, learner=Cautious(off_below=1.0, on_above=1.1, window=2), rng=rng, history=True),
+        play_history,
+        prepare_history,
+        (
+            lambda: Sampler(OTHER_LABELS, learner=Cautious(off_below=1.0, on_above=1.1, window=2), rng=0, history=True),
+            lambda: Sampler(LABELS, learner=Cautious(off_below=1.0, on_above=1.1, window=2), rng=0),
+        ),
+        weight=3,
+    )
     yield sampler_target(
         "cautious and reshuffled",
         lambda rng: vrm(

@@ -355,8 +355,8 @@ PUBLIC = {
     *("vrm", "uniform", "importance", "auto", "save", "load", "CheckpointError", "__version__"),
 }
 MODULES = {
-    *("components", "learners", "meter", "allocate", "reweight", "solvers", "estimators", "torch", "rl"),
-    *("literature", "hindsight", "theory", "simplex", "testing"),
+    *("components", "learners", "meter", "allocate", "reweight", "solvers", "estimators", "torch", "plot", "rl"),
+    *("literature", "hindsight", "history", "theory", "simplex", "testing"),
 }
 
 

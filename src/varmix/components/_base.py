@@ -128,6 +128,8 @@ class Family(ABC):
     k: int
     space: Space
     c: float
+    #: The part of the points, or of the target, in each lane, where lanes are disjoint groups of points; else None.
+    masses: FloatArray | None = None
 
     @property
     def has_uniform(self) -> bool:

@@ -82,6 +82,7 @@ class Groups(Family):
     """
 
     space: Points
+    masses: FloatArray
 
     def __init__(
         self,

@@ -101,6 +101,11 @@ class Sources(Family):
         return self._laws[0].space
 
     @property
+    def masses(self) -> FloatArray:  # type: ignore[override]
+        """The target: the share of every source that is wanted now."""
+        return self._laws[0].target.copy()
+
+    @property
     def c(self) -> float:  # type: ignore[override]
         """The largest ratio at present."""
         return float(self._laws[0].table.max())

@@ -87,7 +87,11 @@ def _draw_atoms(family: Components, w: FloatArray, m: int, uniforms: Uniforms) -
 
 
 def check_what_is_declared_holds(make: MakeComponents) -> None:
-    """Check `names` and `has_uniform`: a name for every lane, and ratios of one under a uniform component."""
+    """Check `names`, `has_uniform` and `masses`.
+
+    There is a name for every lane.  Ratios under a uniform component are one.  Masses, where there are any, are one
+    number per lane with sum one: the shares of the lanes when all is drawn from the uniform component.
+    """
     family = make()
     lanes = len(family.lanes(np.full(family.k, 1.0 / family.k)))
     assert len(family.names) == lanes, f"{len(family.names)} names for {lanes} lanes"
@@ -96,6 +100,12 @@ def check_what_is_declared_holds(make: MakeComponents) -> None:
         atoms, ratios = family.draw(np.arange(lanes, dtype=np.int64), Uniforms(2))
         last = ratios[:, -1]
         assert np.allclose(last, 1.0, atol=1e-6), f"has_uniform, but the last ratios of {atoms.tolist()} are {last}"
+    masses = getattr(family, "masses", None)
+    if masses is not None:
+        assert np.shape(masses) == (lanes,), f"masses of shape {np.shape(masses)} for {lanes} lanes"
+        assert abs(np.sum(masses) - 1.0) < 1e-9, f"masses sum to {np.sum(masses)}"
+        plain = family.lanes(np.eye(family.k)[-1]) if family.has_uniform else masses
+        assert np.allclose(plain, masses), f"masses are {masses}, and uniform draws have the shares {plain}"
 
 
 def check_lanes_are_shares(make: MakeComponents) -> None:

@@ -16,6 +16,7 @@ from varmix._core.state import require_format, wrap_load_errors
 from varmix._core.validation import FloatArray, State, as_count
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation
+from varmix.history import History
 from varmix.learners import Learner
 from varmix.meter import GainMeter, Interval
 from varmix.torch._epoch import EpochProgress, OneThreadAtATime, ReceiptReader, number_receipt
@@ -70,6 +71,8 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         The process group, if not all processes.
     sync_every
         Steps between two exchanges of feedback.
+    history
+        Whether to keep how shares and gain move, for `varmix.plot`.  Default: False.
 
     Attributes
     ----------
@@ -104,6 +107,7 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         layout: LayoutName = "auto",
         group: Any = None,  # noqa: ANN401
         sync_every: int = 1,
+        history: bool = False,
     ) -> None:
         processes = processes_of(layout, group)
         with fail_together(processes):
@@ -120,7 +124,9 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
             if not isinstance(components, Sampler):
                 rng = np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
         with fail_together(processes):
-            self.sampler = sampler_of_points(components, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
+            self.sampler = sampler_of_points(
+                components, learner=learner, gamma=gamma, allocate=allocate, rng=rng, history=history
+            )
         self.layout = layout_of(layout, processes, self.sampler.components.space.n)
         with fail_together(processes):
             slots = self.batch_size // self.layout.world
@@ -166,6 +172,11 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
     def gain(self) -> Interval:
         """How many times smaller the second moment was than under uniform sampling, with a 95 % interval."""
         return self.sampler.gain
+
+    @property
+    def history(self) -> History | None:
+        """How shares and gain moved; None unless it was built with `history=True`."""
+        return self.sampler.history
 
     @property
     def mixture(self) -> FloatArray:

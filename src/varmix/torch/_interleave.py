@@ -20,6 +20,7 @@ from varmix._core.validation import FloatArray, IntArray, State, as_count
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation, round_robin
 from varmix.components import Sources
+from varmix.history import History
 from varmix.learners import BarrierNewton, Cautious, Learner
 from varmix.meter import GainMeter, Interval
 from varmix.torch._epoch import OneThreadAtATime
@@ -79,6 +80,8 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         Seed, generator or None.
     collate_fn
         From a list of samples to a batch.  Default: `torch.utils.data.default_collate`.
+    history
+        Whether to keep how shares and gain move, for `varmix.plot`.  Default: False.
 
     Examples
     --------
@@ -103,6 +106,7 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         allocate: Allocation = round_robin,
         rng: int | np.random.Generator | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
+        history: bool = False,
     ) -> None:
         _check_arguments(sources, target, on_exhausted)
         self._batch_size = as_count(batch_size, "batch_size")
@@ -113,7 +117,9 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         ]
         if learner is None:
             learner, gamma = Cautious(BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)), None
-        self._sampler = Sampler(self._sources, gamma=gamma, learner=learner, allocate=allocate, rng=rng)
+        self._sampler = Sampler(
+            self._sources, gamma=gamma, learner=learner, allocate=allocate, rng=rng, history=history
+        )
         self._collate = default_collate if collate_fn is None else collate_fn
         self._turn = OneThreadAtATime()
         self._settle_down()
@@ -137,6 +143,11 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
     def gain(self) -> Interval:
         """How many times smaller the second moment was than under the target, with a 95 % interval."""
         return self._sampler.gain
+
+    @property
+    def history(self) -> History | None:
+        """How shares and gain moved; None unless it was built with `history=True`."""
+        return self._sampler.history
 
     @property
     def mixture(self) -> FloatArray:

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from varmix._core.validation import FloatArray, State
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation
+from varmix.history import History
 from varmix.learners import Learner
 from varmix.meter import GainMeter, Interval
 from varmix.torch._batch_sampler import MixtureBatchSampler
@@ -141,6 +142,8 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
         Leave a last smaller batch out.
     layout, group, sync_every
         Training on many processes: see `MixtureBatchSampler`.
+    history
+        Whether to keep how shares and gain move, for `varmix.plot`.  Default: False.
     num_workers, prefetch_factor, collate_fn, pin_memory, persistent_workers, worker_init_fn, generator
         As in `torch.utils.data.DataLoader`, and so are `timeout`, `multiprocessing_context` and `pin_memory_device`.
     in_order
@@ -185,6 +188,7 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
         layout: LayoutName = "auto",
         group: Any = None,  # noqa: ANN401
         sync_every: int = 1,
+        history: bool = False,
         num_workers: int = 0,
         prefetch_factor: int | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
@@ -213,6 +217,7 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
             layout=layout,
             group=group,
             sync_every=sync_every,
+            history=history,
         )
         self.batches.follow()
         with fail_together(processes):
@@ -243,6 +248,11 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
     def gain(self) -> Interval:
         """How many times smaller the second moment was than under uniform sampling, with a 95 % interval."""
         return self.batches.gain
+
+    @property
+    def history(self) -> History | None:
+        """How shares and gain moved; None unless it was built with `history=True`."""
+        return self.batches.history
 
     @property
     def mixture(self) -> FloatArray:

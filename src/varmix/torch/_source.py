@@ -26,6 +26,7 @@ def sampler_of_points(
     gamma: float | None = None,
     allocate: Allocation | None = None,
     rng: int | np.random.Generator | None = None,
+    history: bool = False,
 ) -> Sampler:
     """Return the sampler of a loader, as `varmix.Sampler` builds it; it must draw the points of a dataset.
 
@@ -40,7 +41,7 @@ def sampler_of_points(
             "components must be labels of the points, a family or a varmix.Sampler, got a sampler of PyTorch's. "
             "Batches are spread over processes already: in Lightning use Trainer(use_distributed_sampler=False)."
         )
-    sampler = as_sampler(source, learner=learner, gamma=gamma, allocate=allocate, rng=rng)
+    sampler = as_sampler(source, learner=learner, gamma=gamma, allocate=allocate, rng=rng, history=history)
     space = sampler.components.space
     if not isinstance(space, Points) or isinstance(space, Window):  # whose numbers run away from those of a dataset
         raise TypeError(f"Batches of a loader are made of points, and {sampler.components!r} draws {space}.")
