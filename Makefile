@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python, pip and make:
-#   make run     the experiments of the paper in small, with a report, in about three minutes
+#   make run     the experiments of the paper in small, with a report, in about two minutes
 #   make test    the whole test suite
 # Each sets up .venv on its first call and reuses it afterwards.
 #   make test-integrations           Lightning, transformers, accelerate, TensorBoard and TorchRL, in .venv-integrations

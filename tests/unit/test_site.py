@@ -72,14 +72,6 @@ def test_links_lead_to_files(page):
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-def test_the_first_page_has_the_example_of_the_readme():
-    first, readme = (
-        re.search(r"```python\n.*?```", path.read_text(), re.DOTALL)[0]
-        for path in (DOCS / "index.md", ROOT / "README.md")
-    )
-    assert first == readme
-
-
 def importable(module):
     return module != SLOW and (not module.startswith(TORCH) or find_spec("torch") is not None)
 
