@@ -81,12 +81,12 @@ def _render_claims(claims: Sequence[Claim]) -> str:
 def _render_row(claim: Claim) -> str:
     source = "Beyond the paper" if claim.beyond else "The paper"
     return (
-        f'<tr role="row"><td role="cell" data-label="Claim"><div><span class="title">{escape_prose(claim.name)}</span>'
+        f'<tr role="row"><td role="cell"><div><span class="title">{escape_prose(claim.name)}</span>'
         f'<span class="said"><span class="{"beyond" if claim.beyond else "source"}">{source}</span> '
         f'{escape_prose(claim.said)}</span><span class="settings">{escape_prose(claim.settings)}</span>'
         f"{_render_details(claim)}</div></td>"
-        f'<td role="cell" class="figure" data-label="Number"><div>{escape_prose(claim.number)}</div></td>'
-        f'<td role="cell" data-label="Verdict"><div>{render_badge(claim.verdict)}</div></td></tr>'
+        f'<td role="cell" class="figure"><div>{escape_prose(claim.number)}</div></td>'
+        f'<td role="cell"><div>{render_badge(claim.verdict)}</div></td></tr>'
     )
 
 
