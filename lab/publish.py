@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FINDINGS = ROOT / "lab" / "results" / "findings"
 PAGES = ROOT / "docs" / "results"
 BLOCK = re.compile(r"(<!-- results: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PLURALS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 PAGES_WITH_BLOCKS = ("README.md", "docs/index.md", "docs/when_it_pays.md")
 
 
@@ -163,7 +164,9 @@ def render_index(found: Sequence[Published]) -> str:
     """Return the summary: one line a claim that was judged."""
     judged = [(each, claim) for each in found for claim in each.claims if claim.verdict in JUDGED_VERDICTS]
     counts = Counter(claim.verdict for _, claim in judged)
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in JUDGED_VERDICTS if counts[verdict])
+    told = ", ".join(f"{counts[verdict]} {word}" for verdict, word in PLURALS.items() if counts[verdict])
+    undecided = sum(claim.verdict == "too few runs" for each in found for claim in each.claims)
+    told += f"; {undecided} more need more runs" if undecided else ""
     rows = [
         (f"[{each.experiment}]({each.experiment}.md)", claim.name, claim.number, _mark(claim)) for each, claim in judged
     ]
@@ -171,7 +174,7 @@ def render_index(found: Sequence[Published]) -> str:
     names = "\n".join(each.experiment for each in found)
     return f"""# Results
 
-What `python -m lab reproduce --full` measured, {len(judged)} claims: {told}. Brackets hold 95 % intervals. The page of
+What `python -m lab reproduce --full` measured. Of {len(judged)} claims {told}. Brackets hold 95 % intervals. The page of
 an experiment has its figure, its protocol, and what was measured without a claim.
 
 {_render_table(("experiment", "claim", "number", "verdict"), rows)}

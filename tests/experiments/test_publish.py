@@ -12,10 +12,17 @@ from lab.reproduce.findings import Claim, Details, Findings, Picture
 TABLE = Details(("data set", "gain"), [("adult", "1.5x [1, 2]"), ("a|b", "2x [?]")])
 JUDGED = Claim("Small", "It is small.", "0.5x [0.4, 0.6]", "holds", "12 seeds", details=TABLE, note="A hint.")
 LOST = Claim("Large", "It is large.", "3 of 4", "does not hold", "12 seeds", beyond=True, details=TABLE)
+UNSURE = Claim("Unsure", "It is unsure.", "1x [?]", "too few runs", "1 seed")
 OTHER = Claim("Seen", "It was seen.", "7", "measured", "12 seeds", beyond=True)
 PICTURE = {"file": "demo.png", "caption": "A caption.", "description": "A line."}
 DEMO = Published(
-    "demo", "A demonstration", [JUDGED, LOST, OTHER], [PICTURE], ["How."], {"runs": 5, "hours": 1.5, "versions": {}}, {}
+    "demo",
+    "A demonstration",
+    [JUDGED, LOST, OTHER, UNSURE],
+    [PICTURE],
+    ["How."],
+    {"runs": 5, "hours": 1.5, "versions": {}},
+    {},
 )
 
 
@@ -38,12 +45,13 @@ def test_a_claim_in_a_file_is_checked_like_any_other(tmp_path):
 
 def test_the_summary_counts_and_lists_what_was_judged_and_nothing_else():
     page = publish.render_index([DEMO])
-    assert "2 claims: 1 holds, 1 does not hold" in page
+    assert "2 claims 1 hold, 1 do not hold; 1 more need more runs" in page
     assert [line.split(" | ")[1:3] for line in page.splitlines() if line.startswith("| [demo]")] == [
         ["Small", "0.5x [0.4, 0.6]"],
         ["Large", "3 of 4"],
     ]
     assert "Seen" not in page
+    assert "Unsure" not in page
 
 
 def test_a_page_begins_with_its_figure_and_shows_every_claim_with_its_table():
