@@ -3,7 +3,8 @@
 Figures are built without pyplot, so there is no global state and no window.
 """
 
-from collections.abc import Sequence
+import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from lab.reproduce.findings import Picture
 from lab.statistics import compute_band
+from varmix.meter import Interval
 
 # Okabe and Ito's colours, dark enough on white; lines differ by dashes as well, for print in grey.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#7A5195", "#B8860B", "#56B4E9", "#4D4D4D")
+MARKERS = "osD^vPX"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1)), "-.", ":")
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -57,6 +60,82 @@ def plot_band(axes: Axes, x: Sequence[float], rows: Sequence[Sequence[float]], n
         axes.fill_between(np.asarray(x, float), low, high, color=color, alpha=0.15, linewidth=0)
 
 
+def draw_dots(
+    rows: Mapping[str, Mapping[str, Interval]], x_label: str, line: float | None = None, log: bool = False
+) -> Figure:
+    """Draw values as dots with their intervals, one row a label.
+
+    Parameters
+    ----------
+    rows
+        The intervals by row and arm, from top to bottom; a row need not have all arms.
+    x_label
+        What the values are.
+    line
+        Where a line goes from top to bottom, such as one for ratios.  Default: None, no line.
+    log
+        Whether the axis is logarithmic.  Default: False.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        6.4 inches wide, and as high as the rows need.  Every arm has a colour and a shape.
+
+    Raises
+    ------
+    ValueError
+        If there is no row, there are more arms than shapes, or a logarithmic axis has no place for a value.
+
+    Examples
+    --------
+    >>> drawn = draw_dots({"adult": {"mixture": Interval(0.7, 0.6, 0.8)}}, "loss / that of shuffling", line=1.0)
+    >>> [label.get_text() for label in drawn.axes[0].get_yticklabels()]
+    ['adult']
+    """
+    arms = list(dict.fromkeys(arm for row in rows.values() for arm in row))
+    if not 0 < len(arms) <= len(MARKERS):
+        raise ValueError(f"A figure of dots needs 1 to {len(MARKERS)} arms, got {len(arms)}. Choose some: {arms}.")
+    most = max(map(len, rows.values()))
+    with rc_context(STYLE):
+        figure, (panel,) = make_panels(1, width=6.4, height=1.0 + len(rows) * (0.12 + 0.14 * most))
+        for index, arm in enumerate(arms):
+            places = {_place_dot(-number, list(row), arm, most): row[arm] for number, row in _list_rows(rows, arm)}
+            _plot_dots(panel, places, index, arm, log)
+        panel.set_yticks([-number for number in range(len(rows))], list(rows))
+        panel.set_ylim(0.5 - len(rows), 0.5)
+        panel.grid(visible=False, axis="y")
+        for number in range(0, len(rows), 2):  # dots of a row belong together
+            panel.axhspan(-number - 0.5, -number + 0.5, color="0.95", linewidth=0, zorder=0)
+        panel.set(xlabel=x_label, xscale="log" if log else "linear")
+        if log:
+            format_axis(panel.xaxis)
+        if line is not None:
+            panel.axvline(line, color="black", linewidth=0.8, zorder=1)
+        if len(arms) > 1:
+            figure.legend(loc="outside upper center", ncols=min(len(arms), 4))
+    return figure
+
+
+def _list_rows(rows: Mapping[str, Mapping[str, Interval]], arm: str) -> list[tuple[int, Mapping[str, Interval]]]:
+    return [(number, row) for number, row in enumerate(rows.values()) if arm in row]
+
+
+def _place_dot(middle: float, arms: Sequence[str], arm: str, most: int) -> float:
+    """Return the height of an arm's dot: those of a row lie evenly around its middle, as far apart as in all rows."""
+    return middle + 0.75 / most * ((len(arms) - 1) / 2 - arms.index(arm))
+
+
+def _plot_dots(panel: Axes, places: Mapping[float, Interval], index: int, name: str, log: bool) -> None:
+    for interval in places.values():
+        if log and interval.low <= 0:
+            raise ValueError(
+                f"A logarithmic axis shows positive values, got {interval} for {name}. Draw it with log=False."
+            )
+    color, (values, lows, highs) = COLORS[index], zip(*places.values(), strict=True)
+    panel.hlines(list(places), lows, highs, color=color, linewidth=1.2)
+    panel.plot(values, list(places), MARKERS[index], color=color, markersize=4.5, label=name)
+
+
 def format_axis(axis: Axis) -> None:
     """Write 0.2 and 5 on a logarithmic axis, and no powers of ten that run into one another."""
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -77,3 +156,11 @@ def save(figure: Figure, folder: Path, name: str, kinds: Sequence[str] = ("png",
             aside.replace(path)
             written.append(path)
     return written
+
+
+def render_png(figure: Figure, dpi: int = 140) -> bytes:
+    """Return a figure as PNG, the same bytes whenever it is the same: no date and no version is in it."""
+    buffer = io.BytesIO()
+    with rc_context(STYLE):
+        figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    return buffer.getvalue()

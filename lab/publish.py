@@ -4,8 +4,9 @@
     python -m lab publish                  # the pages alone, from lab/results/findings
     python -m lab publish --check          # whether the pages are what the findings say
 
-Findings are kept in one JSON file an experiment.  Numbers in pages are made from these files: all of `docs/results`,
-and the parts of other pages between the marks `<!-- results: NAME -->` and `<!-- end -->`.
+Findings are kept in one JSON file an experiment.  Where the records of its runs are gone, its figure is drawn from that
+file too.  Numbers in pages are made from these files: all of `docs/results`, and the parts of other pages between the
+marks `<!-- results: NAME -->` and `<!-- end -->`.
 """
 
 import json
@@ -14,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lab.experiments.convex.arms import AGAIN, CROSS, DEFAULT, MIXTURE, ONCE
 from lab.experiments.convex.figures import SHOWN_TASKS
@@ -27,6 +28,9 @@ from lab.reproduce.records import Record, Records
 from lab.reproduce.terminal import VERDICT_MARKS
 from lab.statistics import combine_ratios
 from varmix.meter import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 FINDINGS = ROOT / "lab" / "results" / "findings"
@@ -53,7 +57,7 @@ class Published:
     made
         Runs, hours, and versions behind the numbers; a remark where there is one.
     facts
-        Numbers that other pages quote, by name.
+        Numbers that other pages quote, by name; and under "figure" the `DotFigure` of a page without pictures.
     """
 
     experiment: str
@@ -73,23 +77,125 @@ class Published:
         ]
         return cls(**{**body, "claims": claims})
 
+    @property
+    def figure(self) -> "DotFigure | None":
+        """The figure that is drawn from facts; None where there are pictures of records, or nothing to draw."""
+        return DotFigure(**self.facts["figure"]) if "figure" in self.facts and not self.pictures else None
+
+    def list_pictures(self) -> list[Mapping[str, str]]:
+        """Return file name, caption and description of every figure of the page, also of one drawn from facts."""
+        figure = self.figure
+        if figure is None:
+            return list(self.pictures)
+        return [{"file": f"{self.experiment}.png", "caption": figure.caption, "description": figure.description}]
+
     def write(self, path: Path) -> None:
         """Write the findings aside and rename the file."""
         with atomic_write(path) as file:
             file.write((json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
+@dataclass(frozen=True)
+class DotFigure:
+    """What a figure of dots with intervals shows: a row a label, a colour and a shape an arm.
+
+    Parameters
+    ----------
+    caption, description
+        Two sentences for the reader, and what those need who cannot see it.
+    x_label
+        What the numbers are.
+    line
+        Where a line goes from top to bottom; None for none.
+    log
+        Whether the axis is logarithmic.
+    rows
+        Value, low and high by row and arm; or the name of a fact that has them by arm and row.
+    arms
+        Which arms are drawn.  Default: None, all of them.
+    """
+
+    caption: str
+    description: str
+    x_label: str
+    line: float | None
+    log: bool
+    rows: Mapping[str, Mapping[str, Sequence[float]]] | str
+    arms: Sequence[str] | None = None
+
+    def draw(self, facts: Mapping[str, Any]) -> "Figure":
+        """Draw the figure.
+
+        Parameters
+        ----------
+        facts
+            Those beside it in the file.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Dots with intervals, as `lab.plots.draw_dots` draws them.
+
+        Raises
+        ------
+        ValueError
+            If there is no such fact, or no row has one of the arms.
+        """
+        from lab.plots import draw_dots
+
+        rows = self._find_rows(facts)
+        known = {arm for row in rows.values() for arm in row}
+        if unknown := set(self.arms or ()) - known:
+            raise ValueError(f"A figure has arms that are in no row: {sorted(unknown)}. Choose from {sorted(known)}.")
+        shown = {
+            label: {arm: Interval(*row[arm]) for arm in self.arms or row if arm in row} for label, row in rows.items()
+        }
+        return draw_dots({label: row for label, row in shown.items() if row}, self.x_label, self.line, self.log)
+
+    def _find_rows(self, facts: Mapping[str, Any]) -> Mapping[str, Mapping[str, Sequence[float]]]:
+        if not isinstance(self.rows, str):
+            return self.rows
+        if self.rows not in facts:
+            raise ValueError(f"A figure is of the fact {self.rows!r}, which is not there. Choose from {sorted(facts)}.")
+        return _turn_rows(facts[self.rows])
+
+
+def _turn_rows(by_arm: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, dict[str, Sequence[float]]]:
+    labels = dict.fromkeys(label for row in by_arm.values() for label in row)
+    return {label: {arm: row[label] for arm, row in by_arm.items() if label in row} for label in labels}
+
+
 def run_publish(folder: Path | None, names: Sequence[str], check: bool) -> list[str]:
     """Write all pages, or check them; return a line for each that was written, or is not what the findings say."""
     told = [f"findings of {name} written" for name in collect_findings(folder, names)] if folder else []
-    for path, text in render_pages(read_findings()).items():
-        if path.exists() and path.read_text("utf-8") == text:
-            continue
-        told.append(path.relative_to(ROOT).as_posix())
-        if not check:
-            with atomic_write(path) as file:
-                file.write(text.encode())
-    return told
+    found = read_findings()
+    changed = [path for path, text in render_pages(found).items() if _write_changed(path, text.encode(), check)]
+    if not check:
+        changed += draw_figures(found)
+    return told + [path.relative_to(ROOT).as_posix() for path in changed]
+
+
+def draw_figures(found: Sequence[Published]) -> list[Path]:
+    """Draw the figures of pages whose records are gone; return the files that changed."""
+    from lab.plots import render_png
+
+    figures = {PAGES / f"{each.experiment}.png": (each.figure, each.facts) for each in found}
+    return [
+        path
+        for path, (figure, facts) in figures.items()
+        if figure is not None and _write_changed(path, render_png(figure.draw(facts)))
+    ]
+
+
+def _write_changed(path: Path, content: bytes, check: bool = False) -> bool:
+    """Return whether a file is not what it should be; write it then, unless this is a check."""
+    if path.exists() and path.read_bytes() == content:
+        return False
+    if not check:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            file.write(content)
+    return True
 
 
 def collect_findings(folder: Path, names: Sequence[str]) -> list[str]:
@@ -190,24 +296,30 @@ an experiment has its figure, its protocol, and what was measured without a clai
 
 def render_experiment(each: Published) -> str:
     """Return the page of an experiment: its figure, its claims, one table of numbers, and the rest folded."""
-    first, others = (each.pictures[0], each.pictures[1:]) if each.pictures else (None, [])
+    pictures = each.list_pictures()
     rows = [(claim.name, claim.number, _mark(claim)) for claim in each.claims]
     shown = next((claim for claim in each.claims if claim.details), None)
     parts = [f"# {each.title}\n"]
-    if first is not None:
-        parts.append(_render_picture(first))
+    if pictures:
+        parts.append(_render_picture(pictures[0]))
     parts.append(_render_table(("claim", "number", "verdict"), rows))
     if shown is not None and shown.details is not None:
         parts.append(f"**{shown.name}.** {shown.said}\n\n{_render_table(shown.details.columns, shown.details.rows)}")
     parts.append(_fold("What each claim says", "\n".join(_render_claim(claim, shown) for claim in each.claims)))
-    if others:
-        parts.append(_fold("More figures", "\n".join(_render_picture(other) for other in others)))
-    made = each.made
-    versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
-    runs = f"{made['runs']:,} runs in {made['hours']:g} CPU hours; {versions}."
-    protocol = [*each.notes, *([made["remark"]] if "remark" in made else []), *([runs] if made["runs"] else [])]
-    parts.append(_fold("Protocol", "\n\n".join(protocol) + "\n"))
+    if pictures[1:]:
+        parts.append(_fold("More figures", "\n".join(map(_render_picture, pictures[1:]))))
+    remark = [each.made["remark"]] if "remark" in each.made else []
+    parts.append(_fold("Protocol", "\n\n".join([*each.notes, *remark, *_render_runs(each.made)]) + "\n"))
     return "\n".join(parts)
+
+
+def _render_runs(made: Mapping[str, Any]) -> list[str]:
+    """Return the line about runs, hours and versions; none where nobody counted the runs, no hours where nobody did."""
+    if not made["runs"]:
+        return []
+    hours = f" in {made['hours']:g} CPU hours" if made["hours"] else ""
+    versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
+    return [f"{made['runs']:,} runs{hours}{versions and '; '}{versions}."]
 
 
 def _render_claim(claim: Claim, shown: Claim | None) -> str:
