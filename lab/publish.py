@@ -280,8 +280,8 @@ def render_index(found: Sequence[Published]) -> str:
     names = "\n".join(each.experiment for each in found)
     return f"""# Results
 
-What `python -m lab reproduce --full` measured. Of {len(judged)} claims {told}. Brackets hold 95 % intervals. The page of
-an experiment has its figure, its protocol, and what was measured without a claim.
+What `python -m lab reproduce --full` measured. Of {len(judged)} claims {told}. Brackets hold 95 % intervals. The page
+of an experiment has its figure, its protocol, and what was measured without a claim.
 
 {_render_table(("experiment", "claim", "number", "verdict"), rows)}
 {links}
