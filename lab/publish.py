@@ -388,12 +388,12 @@ def _format_ratio(ratio: Interval) -> str:
 
 def _render_figure(ratios: Ratios, folder: str) -> str:
     names = {task: " ".join(title.split("\n")) for task, title in SHOWN_TASKS.items()}
-    ends = "; ".join(f"{_format_ratio(ratios[MIXTURE][task])} on {name}" for task, name in names.items())
+    ends = "; ".join(f"{_format_ratio(ratios[DEFAULT][task])} on {name}" for task, name in names.items())
     return (
         f"![Excess training loss against gradients on three data sets: varmix ends below plain shuffling]"
         f"({folder}convex-losses.png)\n\n"
         f"Linear models trained by SGD on real data, each method at its own best step, mean and 95 % band of 12 seeds. "
-        f"After as many gradients the mixture has this part of the excess training loss of plain shuffling: {ends}.\n"
+        f"After as many gradients varmix has this part of the excess training loss of plain shuffling: {ends}.\n"
     )
 
 
@@ -403,18 +403,18 @@ def _count(row: Mapping[str, Interval]) -> str:
 
 
 def _render_pays(convex: Ratios, held_out: Ratios) -> str:
-    mean = combine_ratios(list(convex[MIXTURE].values()))
-    mixed = held_out[CROSS]
+    mean = combine_ratios(list(convex[DEFAULT].values()))
+    labels = held_out["mixture of labels"]
     return "".join(
         f"* {line}\n"
         for line in (
-            f"**Pays: linear models on uneven data.** Always on it is {_count(convex[MIXTURE])}; geometric mean "
-            f"{_format_ratio(mean)} of the excess training loss. By default it is {_count(convex[DEFAULT])}.",
+            f"**Pays: linear models on uneven data.** It is {_count(convex[DEFAULT])}. The excess training loss is "
+            f"{_format_ratio(mean)} of that of plain shuffling, in the geometric mean over all.",
             f"**Pays: a rare class, many points, few epochs.** An MLP on covtype ends at "
-            f"{_format_ratio(mixed['rare class, covtype'])} of plain shuffling's held-out loss.",
-            f"**Loses: a long tail with a balanced loss**, {_format_ratio(mixed['long tail, balanced loss'])} of it. "
+            f"{_format_ratio(labels['rare class, covtype'])} of plain shuffling's held-out loss.",
+            f"**Loses: a long tail with a balanced loss**, {_format_ratio(labels['long tail, balanced loss'])} of it. "
             f"Weight the classes in the loss instead.",
-            f"**Changes little: most networks.** In held-out loss it is {_count(mixed)}.",
+            f"**Changes little: most networks.** In held-out loss it is {_count(labels)}.",
             "**Needs a step as long as the noise allows**, and shows more in the training loss than in held-out loss.",
         )
     )
@@ -424,17 +424,17 @@ def _render_convex(ratios: Ratios) -> str:
     def mean(arm: str, tasks: Sequence[str]) -> str:
         return _format_ratio(combine_ratios([ratios[arm][task] for task in tasks]))
 
-    tasks = list(ratios[MIXTURE])
+    tasks = list(ratios[DEFAULT])
     others = [task for task in tasks if task not in LISTED_TASKS]
-    resplit = list(ratios[CROSS])
     return (
-        f"\nLogistic regression and least squares by SGD, each method at its own best step, 12 seeds and more. Always "
-        f"on, the mixture is {_count(ratios[MIXTURE])}, with {mean(MIXTURE, tasks)} of plain shuffling's final excess "
-        f"loss in the geometric mean. By default it shuffles until the mixture pays: {_count(ratios[DEFAULT])}, "
-        f"mean {mean(DEFAULT, tasks)}.\n\n"
-        f'* With `resplit="norms"`, which cuts groups anew by the norms last seen, always on: {mean(CROSS, resplit)}.\n'
+        f"\nLogistic regression and least squares by SGD, each method at its own best step, 12 seeds and more. By "
+        f"default varmix shuffles plainly until the mixture pays. It is {_count(ratios[DEFAULT])}, with "
+        f"{mean(DEFAULT, tasks)} of plain shuffling's final excess loss in the geometric mean.\n\n"
+        f"* Always on (`varmix.vrm`) it is {_count(ratios[MIXTURE])}, mean {mean(MIXTURE, tasks)}.\n"
+        f'* With `resplit="norms"`, which cuts groups anew by the norms last seen, always on: '
+        f"{mean(CROSS, list(ratios[CROSS]))}.\n"
         f"* Settings were chosen with seven problems in view. On the other {len(others)} the mean is "
-        f"{mean(MIXTURE, others)}.\n"
-        f"* Plain shuffling beside itself has {mean(AGAIN, tasks)}, which is chance alone, and shuffling once "
-        f"{mean(ONCE, tasks)}.\n\n"
+        f"{mean(DEFAULT, others)}.\n"
+        f"* Plain shuffling beside itself has {mean(AGAIN, tasks)}, which is chance alone. Shuffling once has "
+        f"{mean(ONCE, tasks)}, uniform draws {mean('uniform', list(ratios['uniform']))}.\n\n"
     )
