@@ -23,7 +23,7 @@ from lab.experiments.convex.tasks import LISTED_TASKS
 from lab.files import atomic_write
 from lab.refusal import Refusal
 from lab.reproduce.catalogue import import_experiment, list_experiments
-from lab.reproduce.findings import JUDGED_VERDICTS, Claim, Details, Findings
+from lab.reproduce.findings import JUDGED_VERDICTS, Claim, Details, Findings, Verdict
 from lab.reproduce.records import Record, Records
 from lab.reproduce.terminal import VERDICT_MARKS
 from lab.statistics import combine_ratios
@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FINDINGS = ROOT / "lab" / "results" / "findings"
 PAGES = ROOT / "docs" / "results"
 BLOCK = re.compile(r"(<!-- results: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-PLURALS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
+PLURALS: dict[Verdict, str] = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 PAGES_WITH_BLOCKS = ("README.md", "docs/index.md", "docs/when_it_pays.md")
 
 
@@ -360,8 +360,9 @@ def render_blocks(found: Sequence[Published]) -> dict[str, str]:
         ratios = _read_ratios(by_name["convex"].facts["ratios"])
         blocks["figure"] = _render_figure(ratios, "docs/results/")
         blocks["figure on the landing page"] = _render_figure(ratios, "results/")
-        blocks["pays"] = _render_pays(ratios, _read_ratios(by_name["networks"].facts["held_out"]))
-        blocks["convex"] = _render_convex(ratios)
+        once = _read_ratios(by_name["convex"].facts["beside once"])
+        blocks["pays"] = _render_pays(ratios, once, _read_ratios(by_name["networks"].facts["held_out"]))
+        blocks["convex"] = _render_convex(ratios, once)
     return blocks
 
 
@@ -402,14 +403,20 @@ def _count(row: Mapping[str, Interval]) -> str:
     return f"better on {below} of {len(row)} problems, worse on {above}, undecided on {len(row) - below - above}"
 
 
-def _render_pays(convex: Ratios, held_out: Ratios) -> str:
+def _name_losses(row: Mapping[str, Interval]) -> str:
+    worse = [task for task, r in row.items() if r.low > 1]
+    return f" (worse: {', '.join(worse)})" if worse else ""
+
+
+def _render_pays(convex: Ratios, once: Ratios, held_out: Ratios) -> str:
     mean = combine_ratios(list(convex[DEFAULT].values()))
     labels = held_out["mixture of labels"]
     return "".join(
         f"* {line}\n"
         for line in (
-            f"**Pays: linear models on uneven data.** It is {_count(convex[DEFAULT])}. The excess training loss is "
-            f"{_format_ratio(mean)} of that of plain shuffling, in the geometric mean over all.",
+            f"**Pays: linear models on uneven data.** Beside plain shuffling it is {_count(convex[DEFAULT])}; mean excess "
+            f"training loss {_format_ratio(mean)} of shuffling's. Beside shuffling once, in one fixed order, it is "
+            f"{_count(once[DEFAULT])}.",
             f"**Pays: a rare class, many points, few epochs.** An MLP on covtype ends at "
             f"{_format_ratio(labels['rare class, covtype'])} of plain shuffling's held-out loss.",
             f"**Loses: a long tail with a balanced loss**, {_format_ratio(labels['long tail, balanced loss'])} of it. "
@@ -420,7 +427,7 @@ def _render_pays(convex: Ratios, held_out: Ratios) -> str:
     )
 
 
-def _render_convex(ratios: Ratios) -> str:
+def _render_convex(ratios: Ratios, once: Ratios) -> str:
     def mean(arm: str, tasks: Sequence[str]) -> str:
         return _format_ratio(combine_ratios([ratios[arm][task] for task in tasks]))
 
@@ -430,6 +437,7 @@ def _render_convex(ratios: Ratios) -> str:
         f"\nLogistic regression and least squares by SGD, each method at its own best step, 12 seeds and more. By "
         f"default varmix shuffles plainly until the mixture pays. It is {_count(ratios[DEFAULT])}, with "
         f"{mean(DEFAULT, tasks)} of plain shuffling's final excess loss in the geometric mean.\n\n"
+        f"* Beside shuffling once, in one fixed order, it is {_count(once[DEFAULT])}{_name_losses(once[DEFAULT])}.\n"
         f"* Always on (`varmix.vrm`) it is {_count(ratios[MIXTURE])}, mean {mean(MIXTURE, tasks)}.\n"
         f'* With `resplit="norms"`, which cuts groups anew by the norms last seen, always on: '
         f"{mean(CROSS, list(ratios[CROSS]))}.\n"

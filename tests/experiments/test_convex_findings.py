@@ -5,8 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from lab.experiments.convex.arms import AGAIN, ARMS, CROSS, CROSS_NEYMAN, DEFAULT, MIXTURE, PROPORTIONAL, RESHUFFLING
-from lab.experiments.convex.findings import findings
+from lab.experiments.convex.arms import (
+    AGAIN,
+    ARMS,
+    CROSS,
+    CROSS_NEYMAN,
+    DEFAULT,
+    MIXTURE,
+    ONCE,
+    PROPORTIONAL,
+    RESHUFFLING,
+)
+from lab.experiments.convex.findings import findings, list_facts
 from lab.experiments.convex.protocol import BATCH_SIZES
 from lab.experiments.convex.table import Table, _interpolate_epochs
 from lab.experiments.convex.tasks import SIX_TASKS, TASKS
@@ -132,6 +142,20 @@ def test_problems_on_which_an_arm_is_worse_are_counted(arm, part, adult, expecte
     (claim,) = claims(records, part)
     assert (claim.verdict, read_numbers(claim.number)) == (expected, [worse, 2])
     assert ("adult" in claim.note) == bool(worse)
+
+
+def test_the_default_is_put_beside_shuffling_once():
+    records = baselines(["adult", "w8a"])
+    for task, once, mine, always in (("adult", 0.4, 0.8, 0.7), ("w8a", 1.0, 0.5, 0.4)):
+        records += ended(task, ONCE, around(once)) + ended(task, DEFAULT, around(mine))
+        records += ended(task, MIXTURE, around(always))
+    (claim,) = claims(records, "shuffling once")
+    assert (claim.verdict, read_numbers(claim.number)) == ("does not hold", [1, 2])
+    assert "adult" in claim.note
+    ratios = {row[0]: [read_intervals(cell)[0].value for cell in row[1:]] for row in claim.details.rows}
+    assert ratios == {"adult": pytest.approx([2.0, 1.75], rel=0.01), "w8a": pytest.approx([0.5, 0.4], rel=0.01)}
+    assert list_facts(records)["beside once"][DEFAULT]["w8a"][0] == pytest.approx(0.5)
+    assert claims(baselines(["adult"]) + ended("adult", DEFAULT, around(1.0)), "shuffling once") == []
 
 
 def test_an_interval_that_is_one_of_many_has_to_be_clear_of_one_by_more():

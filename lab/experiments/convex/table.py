@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lab.arrays import FloatArray
-from lab.experiments.convex.arms import ADAPTIVE_ARMS, AGAIN, ARMS, RESHUFFLING
+from lab.experiments.convex.arms import ADAPTIVE_ARMS, AGAIN, ARMS, ONCE, RESHUFFLING
 from lab.experiments.convex.protocol import BATCH_SIZES, SMALLEST_EXCESS, Key, make_key
 from lab.experiments.convex.tasks import SIX_TASKS, TASKS
 from lab.reproduce.records import Record
@@ -63,6 +63,11 @@ class Table:
         """Give the final excess relative to reshuffling's; None where there is nothing to compare."""
         mine = self.ends(task, batch, arm)
         theirs = self.ends(task, batch, RESHUFFLING) if arm == AGAIN else self.baseline(task, batch)
+        return estimate_ratio(mine, theirs) if mine and theirs else None
+
+    def beside_once(self, task: str, batch: int, arm: str) -> Interval | None:
+        """Return the final excess relative to that of shuffling once."""
+        mine, theirs = self.ends(task, batch, arm), self.ends(task, batch, ONCE)
         return estimate_ratio(mine, theirs) if mine and theirs else None
 
     def over(self, tasks: Sequence[str], batch: int, arm: str) -> Interval | None:
