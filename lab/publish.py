@@ -437,7 +437,7 @@ def _render_convex(ratios: Ratios, once: Ratios) -> str:
         f"\nLogistic regression and least squares by SGD, each method at its own best step, 12 seeds and more. By "
         f"default varmix shuffles plainly until the mixture pays. It is {_count(ratios[DEFAULT])}, with "
         f"{mean(DEFAULT, tasks)} of plain shuffling's final excess loss in the geometric mean.\n\n"
-        f"* Beside shuffling once, in one fixed order, it is {_count(once[DEFAULT])}{_name_losses(once[DEFAULT])}.\n"
+        f"* Beside shuffling once, in a fixed order: {_count(once[DEFAULT])}{_name_losses(once[DEFAULT])}.\n"
         f"* Always on (`varmix.vrm`) it is {_count(ratios[MIXTURE])}, mean {mean(MIXTURE, tasks)}.\n"
         f'* With `resplit="norms"`, which cuts groups anew by the norms last seen, always on: '
         f"{mean(CROSS, list(ratios[CROSS]))}.\n"
