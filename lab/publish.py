@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.experiments.convex.arms import AGAIN, CROSS, DEFAULT, MIXTURE, ONCE
 from lab.experiments.convex.figures import SHOWN_TASKS
+from lab.experiments.convex.table import combine_tasks
 from lab.experiments.convex.tasks import LISTED_TASKS
 from lab.files import atomic_write
 from lab.refusal import Refusal
@@ -26,7 +27,6 @@ from lab.reproduce.catalogue import import_experiment, list_experiments
 from lab.reproduce.findings import JUDGED_VERDICTS, Claim, Details, Findings, Verdict
 from lab.reproduce.records import Record, Records
 from lab.reproduce.terminal import VERDICT_MARKS
-from lab.statistics import combine_ratios
 from varmix.meter import Interval
 
 if TYPE_CHECKING:
@@ -409,14 +409,14 @@ def _name_losses(row: Mapping[str, Interval]) -> str:
 
 
 def _render_pays(convex: Ratios, once: Ratios, held_out: Ratios) -> str:
-    mean = combine_ratios(list(convex[DEFAULT].values()))
+    mean = combine_tasks(convex[DEFAULT])
     labels = held_out["mixture of labels"]
     return "".join(
         f"* {line}\n"
         for line in (
-            f"**Pays: linear models on uneven data.** Beside plain shuffling it is {_count(convex[DEFAULT])}; mean excess "
-            f"training loss {_format_ratio(mean)} of shuffling's. Beside shuffling once, in one fixed order, it is "
-            f"{_count(once[DEFAULT])}.",
+            f"**Pays: linear models on uneven data.** Beside plain shuffling it is {_count(convex[DEFAULT])}; mean "
+            f"excess training loss {_format_ratio(mean)} of shuffling's. Beside shuffling once, in one fixed order, it "
+            f"is {_count(once[DEFAULT])}.",
             f"**Pays: a rare class, many points, few epochs.** An MLP on covtype ends at "
             f"{_format_ratio(labels['rare class, covtype'])} of plain shuffling's held-out loss.",
             f"**Loses: a long tail with a balanced loss**, {_format_ratio(labels['long tail, balanced loss'])} of it. "
@@ -429,7 +429,7 @@ def _render_pays(convex: Ratios, once: Ratios, held_out: Ratios) -> str:
 
 def _render_convex(ratios: Ratios, once: Ratios) -> str:
     def mean(arm: str, tasks: Sequence[str]) -> str:
-        return _format_ratio(combine_ratios([ratios[arm][task] for task in tasks]))
+        return _format_ratio(combine_tasks({task: ratios[arm][task] for task in tasks}))
 
     tasks = list(ratios[DEFAULT])
     others = [task for task in tasks if task not in LISTED_TASKS]

@@ -18,10 +18,11 @@ from lab.experiments.convex.arms import (
 )
 from lab.experiments.convex.findings import findings, list_facts
 from lab.experiments.convex.protocol import BATCH_SIZES
-from lab.experiments.convex.table import Table, _interpolate_epochs
+from lab.experiments.convex.table import Table, _interpolate_epochs, combine_tasks
 from lab.experiments.convex.tasks import SIX_TASKS, TASKS
 from lab.reproduce.records import Record
 from support.readings import read_intervals, read_numbers
+from varmix.meter import Interval
 
 # Claims by a key word of their names.
 MIXTURE_CLAIM, CROSS_CLAIM, ARRIVALS, SAVINGS = "six sets", "by norms", "Arrival", "Fewer gradients"
@@ -257,6 +258,16 @@ def test_saved_draws_are_those_of_the_mean_curves_and_their_interval_knows_of_bo
     assert narrow.high - narrow.low < saved.high - saved.low  # a baseline that varies makes it wider
 
 
+def test_tasks_over_the_same_data_make_a_mean_no_surer():
+    one, other = Interval(0.5, 0.4, 0.625), Interval(0.5, 0.4, 0.625)
+    alike = combine_tasks({"adult": one, "adult, hours": other})
+    assert alike == pytest.approx(one)
+    apart = combine_tasks({"adult": one, "w8a": other})
+    assert apart.value == pytest.approx(0.5)
+    assert math.log(apart.high / apart.low) == pytest.approx(math.log(0.625 / 0.4) / math.sqrt(2))
+    assert combine_tasks({"adult": one, "w8a": Interval(math.inf, 0.0, math.inf)}).value == math.inf
+
+
 def test_seeds_are_matched_by_their_number_where_runs_are_missing():
     steep = {2: [1.0, 100.0], 10: [0.01, 1.0]}
     whole = [r for length, ends in steep.items() for r in ended("w8a", MIXTURE, [*ends, 1e6], epochs=length)]
@@ -384,15 +395,16 @@ def test_findings_can_be_made_while_runs_are_missing():
 
 def test_the_figures_show_losses_problems_arms_and_the_meter():
     records = metered() + ended("w8a", "mixture of labels", around(0.5))
+    records += [r for name in SIX_TASKS for r in ended(name, DEFAULT, around(0.5))]
     losses, ratios, arms = (picture.plot() for picture in findings(records).pictures)
     assert [panel.get_title().split("(")[-1] for panel in losses.axes] == ["california_housing)", "kdd_bio)"]
-    shuffled, mixed = losses.axes[0].lines  # the arm by default was not run
+    shuffled, mixed = losses.axes[0].lines  # nothing was shuffled once
     assert shuffled.get_ydata()[-1] == pytest.approx(1.0, rel=0.3)
-    assert mixed.get_ydata()[-1] == pytest.approx(1.2**-0.9, rel=0.2)
+    assert mixed.get_ydata()[-1] == pytest.approx(0.5, rel=0.2)
     assert len(losses.axes[0].collections) == 2  # the bands
     assert [label.get_text() for label in ratios.axes[0].get_yticklabels()] == SIX_TASKS
     left, right = arms.axes
-    assert [label.get_text() for label in left.get_yticklabels()][:2] == [MIXTURE, CROSS]
+    assert [label.get_text() for label in left.get_yticklabels()][:3] == [MIXTURE, DEFAULT, CROSS]
     assert left.get_yticklabels()[-1].get_text().startswith("mixture of labels (of 1")
     assert read_numbers(left.get_title()) == [6]
     ratios.canvas.draw()

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lab.experiments.convex.arms import AGAIN, CROSS, DEFAULT, MIXTURE, RESHUFFLING
+from lab.experiments.convex.arms import AGAIN, CROSS, DEFAULT, MIXTURE, ONCE, RESHUFFLING
 from lab.experiments.convex.table import Table
 from lab.reproduce.findings import Picture
 from varmix.meter import Interval
@@ -58,7 +58,7 @@ def draw_losses(table: Table) -> "Figure":
     drawn, panels = make_panels(len(tasks), width=2.9, height=2.9)
     for panel, (task, title) in zip(panels, tasks.items(), strict=True):
         for index, (name, arms) in enumerate(
-            {"plain shuffling": (RESHUFFLING, AGAIN), "varmix": (DEFAULT,), "varmix, always on": (MIXTURE,)}.items()
+            {"plain shuffling": (RESHUFFLING, AGAIN), "varmix": (DEFAULT,), "shuffling once": (ONCE,)}.items()
         ):
             _plot_losses(panel, *table.curve(task, arms), name, index)
         panel.set(title=title, xlabel="gradients, thousands", yscale="log")

@@ -1,7 +1,7 @@
 """What the runs of the convex experiment came to, beside reshuffling."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -71,10 +71,10 @@ class Table:
         return estimate_ratio(mine, theirs) if mine and theirs else None
 
     def over(self, tasks: Sequence[str], batch: int, arm: str) -> Interval | None:
-        """Give the geometric mean of `relative` over tasks."""
-        found = [self.relative(task, batch, arm) for task in tasks]
-        present = [interval for interval in found if interval is not None]
-        return combine_ratios(present) if present else None
+        """Return the geometric mean of `relative` over tasks."""
+        found = {task: self.relative(task, batch, arm) for task in tasks}
+        present = {task: interval for task, interval in found.items() if interval is not None}
+        return combine_tasks(present) if present else None
 
     def loses(self, task: str, batch: int, arm: str) -> bool:
         """Whether an arm ends above reshuffling for sure, or some run of it diverged."""
@@ -149,6 +149,22 @@ class Table:
                         gain = geometric_mean([r.result["early_gain"] for r in runs]).value
                         found.append((arm, task, batch, gain, beside))
         return found
+
+
+def combine_tasks(ratios: Mapping[str, Interval]) -> Interval:
+    """Return the geometric mean over tasks.
+
+    Tasks over the same data share the orders in which their points are visited, so they may err together: what is known
+    of one data set is no surer than what is known of one of its tasks.
+    """
+    whole = combine_ratios(list(ratios.values()))
+    if not (math.isfinite(whole.value) and whole.low > 0 and math.isfinite(whole.high)):
+        return whole
+    halves: dict[str, float] = {}
+    for task, ratio in ratios.items():
+        halves[TASKS[task].data] = halves.get(TASKS[task].data, 0.0) + math.log(ratio.high / ratio.low) / 2
+    half = math.hypot(*halves.values()) / len(ratios)
+    return Interval(whole.value, whole.value * math.exp(-half), whole.value * math.exp(half))
 
 
 def _read_excess(record: Record) -> float:
