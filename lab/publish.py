@@ -218,9 +218,17 @@ def collect_findings(folder: Path, names: Sequence[str]) -> list[str]:
 
 
 def _read_records(folder: Path, name: str) -> list[Record]:
+    """Return all records of an experiment; raise `Refusal` if some are of runs that are not planned here."""
     experiment, records = import_experiment(name), Records(folder / "records")
     planned = records.read(name, experiment.plan("full"))
-    return [*planned, *records.read(name, experiment.then("full", planned))] if planned else []
+    found = [*planned, *records.read(name, experiment.then("full", planned))] if planned else []
+    stored = len(list((folder / "records" / name).glob("*.json")))
+    if stored > len(found):
+        raise Refusal(
+            f"{stored - len(found)} of {stored} records of {name} in {folder} are of runs that would not be planned "
+            f"here, most likely because data sets are missing. Set VARMIX_DATA to the folder that they were made with."
+        )
+    return found
 
 
 def _make_published(findings: Findings, records: Sequence[Record]) -> Published:

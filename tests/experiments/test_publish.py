@@ -208,6 +208,9 @@ def test_what_was_found_in_records_is_kept_with_its_figures(tmp_path, monkeypatc
     assert kept.made == {"runs": 2, "hours": 1.0, "versions": {"numpy": "1 and 2"}}
     assert kept.facts == {"seeds": 2}
     assert (tmp_path / "pages" / "p.png").exists()
+    Records(tmp_path / "records").write(Record("demo", {"seed": 2}, {}, {}, 1.0, 1.0))
+    with pytest.raises(publish.Refusal, match=r"1 of 3 records of demo .*VARMIX_DATA"):
+        publish.collect_findings(tmp_path, ["demo"])
     with pytest.raises(publish.Refusal, match="no records"):
         publish.collect_findings(tmp_path / "nowhere", ["demo"])
 

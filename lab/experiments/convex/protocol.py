@@ -22,6 +22,7 @@ from varmix.solvers.schedules import LinearDecay
 BATCH_SIZES = (32, 1)
 TUNING_SEEDS, TEST_SEEDS = range(900, 904), range(12)
 BUNDLED_TEST_SEEDS = range(24)  # small problems are cheap, and their runs differ more
+BASELINE_TEST_SEEDS = range(36)  # of both arms of reshuffling, beside which everything is put
 # Least squares point by point has its best steps at the edge of stability, where one run in some blows up: four seeds
 # may not show it.
 EDGE_SEEDS = range(900, 912)
@@ -85,9 +86,14 @@ def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
         step = best.get((task, batch, RESHUFFLING if arm == AGAIN else arm, epochs), assumed)
         if step is not None:
             same = {"part": "test", "task": task, "batch": batch, "arm": arm, "epochs": epochs, "step": step}
-            seeds = BUNDLED_TEST_SEEDS if TASKS[task].bundled else TEST_SEEDS
-            runs += [{**same, "seed": seed} for seed in seeds]
+            runs += [{**same, "seed": seed} for seed in _choose_test_seeds(task, batch, arm)]
     return runs
+
+
+def _choose_test_seeds(task: str, batch: int, arm: str) -> range:
+    if batch == 32 and arm in (RESHUFFLING, AGAIN):
+        return BASELINE_TEST_SEEDS
+    return BUNDLED_TEST_SEEDS if TASKS[task].bundled else TEST_SEEDS
 
 
 def best_steps(records: Iterable[Record]) -> dict[Key, float]:
