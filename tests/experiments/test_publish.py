@@ -241,3 +241,10 @@ def test_losses_are_listed_like_gains():
     for each in publish.read_findings():
         for claim in each.claims:
             assert (f"| {claim.name} | {claim.number} |" in shown) == (claim.verdict in JUDGED_VERDICTS)
+
+
+def test_the_page_on_when_it_pays_is_short_and_names_losses():
+    text = (publish.ROOT / "docs" / "when_it_pays.md").read_text("utf-8")
+    assert len(text.split()) <= 600
+    assert "does not hold" in text
+    assert text.count("![") == 1

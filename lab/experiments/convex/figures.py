@@ -55,7 +55,7 @@ def draw_losses(table: Table) -> "Figure":
 
     tasks = {task: title for task, title in SHOWN_TASKS.items() if task in table.tasks}
     tasks = tasks or {task: task for task in table.tasks[:3]}
-    drawn, panels = make_panels(len(tasks), width=2.9, height=2.9)
+    drawn, panels = make_panels(len(tasks), width=2.9, height=3.1)
     for panel, (task, title) in zip(panels, tasks.items(), strict=True):
         for index, (name, arms) in enumerate(
             {"plain shuffling": (RESHUFFLING, AGAIN), "varmix": (DEFAULT,), "shuffling once": (ONCE,)}.items()
@@ -63,7 +63,8 @@ def draw_losses(table: Table) -> "Figure":
             _plot_losses(panel, *table.curve(task, arms), name, index)
         panel.set(title=title, xlabel="gradients, thousands", yscale="log")
     panels[0].set_ylabel("excess training loss")
-    panels[0].legend(loc="lower left")
+    lines, names = panels[0].get_legend_handles_labels()
+    drawn.legend(lines, names, loc="outside upper center", ncols=len(names))
     return drawn
 
 
