@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from varmix._core.validation import FloatArray, IntArray
-from varmix._kernels.jit import kernel
+from varmix._kernels.jit import kernel, part
 
 SPLITTER = 134217729.0  # 2^27 + 1
 
@@ -133,6 +133,13 @@ MAX_GRADIENT_STEPS = 300
 CUT_SHORT = -2
 
 
+@part
+def copy_vector(source: FloatArray, out: FloatArray) -> None:
+    """Write one vector into another: for `out[:] = source` a second of texts for errors would be compiled."""
+    for j in range(source.shape[0]):
+        out[j] = source[j]
+
+
 @kernel
 def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
     """Write the Euclidean projection of `v` onto {x >= 0, sum x = z}: the function of Algorithm 3, lines 1 to 6.
@@ -141,8 +148,13 @@ def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
     the size of the answer, whatever the size of `v`.
     """
     d = v.shape[0]
-    top = v.max()
-    u = np.sort(v - top)[::-1]
+    top = v[0]
+    for j in range(1, d):
+        top = max(top, v[j])
+    u = np.empty(d)
+    for j in range(d):
+        u[j] = v[j] - top
+    sort_descending(u)
     total = 0.0
     shift = -z
     for j in range(d):
@@ -157,13 +169,39 @@ def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
 
 
 @kernel
+def sort_descending(u: FloatArray) -> None:
+    """Heap sort in place: a few plain loops, where NumPy's sort would take a second to compile."""
+    d = u.shape[0]
+    for step in range(d // 2 + d):
+        if step < d // 2:  # build the heap, whose smallest entry is on top
+            root, end = d // 2 - 1 - step, d
+        else:  # put that behind the heap
+            root, end = 0, d - 1 - (step - d // 2)
+            u[0], u[end] = u[end], u[0]
+        value = u[root]
+        child = 2 * root + 1
+        while child < end:
+            if child + 1 < end and u[child + 1] < u[child]:
+                child += 1
+            if not u[child] < value:
+                break
+            u[root] = u[child]
+            root = child
+            child = 2 * root + 1
+        u[root] = value
+
+
+@kernel
 def project_restricted(v: FloatArray, gamma: float, out: FloatArray) -> None:
     """Write the Euclidean projection of `v` onto the restricted simplex: Algorithm 3, lines 8 to 13."""
     last = v.shape[0] - 1
     project_simplex(v, 1.0, out)
     if out[last] < gamma:
         if last > 0:
-            project_simplex(out[:last].copy(), 1.0 - gamma, out[:last])
+            head = np.empty(last)
+            for j in range(last):
+                head[j] = out[j]
+            project_simplex(head, 1.0 - gamma, out[:last])
         out[last] = gamma
 
 
@@ -208,55 +246,46 @@ def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray,
     step that is cut short is feasible and no worse than `w`, since every pivot leads down, and its count is `CUT_SHORT`
     minus the pivots: `descend_projected` may go on from there.
     """
-    x[:] = w
-    pivots = _active_set(w, g, M, lower, budget, x)
-    total = 0.0
-    for j in range(w.shape[0]):
-        total += x[j]
-    if not math.isfinite(total):
-        x[:] = w
-        return -1
-    return pivots
-
-
-@kernel
-def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, budget: float, x: FloatArray) -> int:
-    """Pivot until a minimum is found or the budget is spent; count the pivots, then from `CUT_SHORT` down."""
     k = w.shape[0]
     # Few allocations: each costs as much as a row of arithmetic when k is small.
     marks = np.empty((2, k), dtype=np.int64)
     free, index = marks[0], marks[1]
-    for j in range(k):
-        free[j] = w[j] > lower[j]
     work = np.empty((k + 2, k))
     upper, gradient, descent = work[:k], work[k], work[k + 1]
     force = 0.0
     for j in range(k):
+        x[j] = w[j]
+        free[j] = w[j] > lower[j]
         gradient[j] = g[j]
         force = max(force, abs(g[j]))
     released = -1
     limit: int = 20 + 10 * k
+    pivots: int = CUT_SHORT - limit
     done = 0.0
     for iteration in range(limit):
         size, last = _list_free(free, M, index)
         if last < 0:  # the bounds leave one point
-            return iteration
+            pivots = iteration
+            break
         done += float(size) ** 3
         if done > budget:
-            return CUT_SHORT - iteration
+            pivots = CUT_SHORT - iteration
+            break
         quality = factor_metric(M, index, size, last, force, upper)
         step, blocking = _descend_to_bound(x, gradient, lower, index, size, last, upper, descent)
         ill = quality < MIN_FACTOR_QUALITY
         if blocking < 0 and ill:
             _refine_minimum(w, g, M, x, lower, index, size, last, upper, descent)
         if blocking < 0 and size == k - 1:  # no bound touched: nothing to let go of
-            return iteration + 1
+            pivots = iteration + 1
+            break
         level, scale = _gradient_at(w, g, M, x, free, ill, gradient)
         if blocking >= 0:
             x[blocking] = lower[blocking]
             free[blocking] = 0
             if blocking == released and step == 0.0:
-                return iteration  # the multiplier that released it was rounding
+                pivots = iteration  # the multiplier that released it was rounding
+                break
             continue
         released = -1
         most_negative = -1e-15 * scale
@@ -265,9 +294,17 @@ def _active_set(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, 
                 most_negative = gradient[j] - level
                 released = j
         if released < 0:
-            return iteration + 1
+            pivots = iteration + 1
+            break
         free[released] = 1
-    return CUT_SHORT - limit
+    total = 0.0
+    for j in range(k):
+        total += x[j]
+    if not math.isfinite(total):
+        for j in range(k):
+            x[j] = w[j]
+        return -1
+    return pivots
 
 
 @kernel
@@ -412,7 +449,7 @@ def _descend_to_bound(
     return step, blocking
 
 
-@kernel
+@part
 def _shorten_step(
     x: FloatArray, lower: FloatArray, j: int, move: float, step: float, blocking: int
 ) -> tuple[float, int]:
@@ -470,7 +507,7 @@ def _gradient_at(
     """Write the gradient at `x`; give its mean over the free coordinates and the size of the terms it sums."""
     k = w.shape[0]
     scale = 0.0
-    gradient[:] = g
+    copy_vector(g, gradient)
     for j in range(k):
         move = x[j] - w[j]
         if move != 0.0:
@@ -485,7 +522,9 @@ def _gradient_at(
             level += gradient[j]
             count += 1
     if accurate and count > 0:
-        everything = np.arange(k)
+        everything = np.empty(k, dtype=np.int64)
+        for j in range(k):
+            everything[j] = j
         anchor = 0
         while not free[anchor]:
             anchor += 1
@@ -502,11 +541,15 @@ def projected_descent(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float,
     diverges as soon as that eigenvalue passes 10.
     """
     k = w.shape[0]
-    x[:] = w
+    copy_vector(w, x)
     norm = 0.0
-    total = np.abs(g).sum()
+    total = 0.0
+    for j in range(k):
+        total += abs(g[j])
     for i in range(k):
-        row = np.abs(M[i]).sum()
+        row = 0.0
+        for j in range(k):
+            row += abs(M[i, j])
         norm = max(norm, row)
         total += row
     if not (norm > 0.0 and math.isfinite(total)):

@@ -103,7 +103,9 @@ def group_rows(group: IntArray, inside: FloatArray, outside: float, out: FloatAr
 @kernel
 def group_lanes(w: FloatArray, masses: FloatArray, smoothing: float, out: FloatArray) -> None:
     """Write the share of every group: its own weight, and its part of all that is spread over the target."""
-    spread = w[masses.shape[0] :].sum()
+    spread = 0.0
+    for j in range(masses.shape[0], w.shape[0]):
+        spread += w[j]
     for j in range(masses.shape[0]):
         spread += smoothing * w[j]
     for j in range(masses.shape[0]):
@@ -164,7 +166,8 @@ def draw_cursor(
             position[g] = 0
             turn[g] += 1
             due[g] = 0
-            order[first : first + size] = members[first : first + size]
+            for i in range(first, first + size):
+                order[i] = members[i]
         atoms[r] = advance_shuffle(order, first, turn_size(due[g], size), turn_key(seed, g, turn[g]), position[g])
         position[g] += 1
 

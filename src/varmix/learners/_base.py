@@ -9,7 +9,7 @@ import numpy as np
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError, read_count, read_number, require_entries, restore_array
 from varmix._core.validation import FloatArray, State, as_count
-from varmix._kernels.simplex import clip_to_simplex, project_restricted
+from varmix._kernels.simplex import clip_to_simplex
 
 
 class HasMixture(Protocol):
@@ -77,10 +77,23 @@ def half_uniform(k: int, gamma: float) -> FloatArray:
 
 
 def _project_start(mixture: FloatArray, gamma: float) -> FloatArray:
-    start = np.empty(len(mixture))
-    project_restricted(mixture, gamma, start)
+    """Project onto the restricted simplex as the kernels do, to the last bit, with nothing to compile."""
+    start = _project_simplex(mixture, 1.0)
+    if start[-1] < gamma:
+        if len(start) > 1:
+            start[:-1] = _project_simplex(start[:-1], 1.0 - gamma)
+        start[-1] = gamma
     clip_to_simplex(start, gamma)
     return start
+
+
+def _project_simplex(v: FloatArray, z: float) -> FloatArray:
+    top = v.max()
+    u = np.sort(v - top)[::-1]
+    u = u[u > -z]
+    shifts = (np.cumsum(u) - z) / np.arange(1, len(u) + 1)
+    above = np.flatnonzero(u - shifts > 0.0)
+    return np.maximum((v - top) - (shifts[above[-1]] if len(above) else -z), 0.0)
 
 
 def save_state(state: HasMixture) -> State:

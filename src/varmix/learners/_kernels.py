@@ -7,7 +7,7 @@ import numpy as np
 from varmix._core.validation import FloatArray, IntArray
 from varmix._kernels.cost import value_and_gradient
 from varmix._kernels.jit import kernel
-from varmix._kernels.simplex import MAX_PIVOT_WORK, MIN_FACTORISATIONS, bounded_step, clip_to_simplex
+from varmix._kernels.simplex import MAX_PIVOT_WORK, MIN_FACTORISATIONS, bounded_step, clip_to_simplex, copy_vector
 
 # In one round no weight above FLOOR / k loses more than this share: one huge loss would set others to zero, from where
 # the barrier lets them return only slowly.
@@ -41,7 +41,7 @@ def barrier_newton(
     cost = value_and_gradient(ratios, coefficients, old, gradient)
     total = decay * old_cost + cost
     rounds = decay * old_rounds + 1.0
-    mixture[:] = old
+    copy_vector(old, mixture)
     for i in range(k):
         root[i] = math.sqrt(old[i])
     for i in range(k):
@@ -93,7 +93,7 @@ def leader(
     """Write `steps` square-root multiplicative steps w_j <- w_j sqrt(sum_s c_s q_j(s) / (w.q_s)^2) from `old`."""
     k = old.shape[0]
     slope = np.empty(k)
-    mixture[:] = old
+    copy_vector(old, mixture)
     for _ in range(steps):
         value_and_gradient(ratios, coefficients, mixture, slope)
         total = 0.0
@@ -101,7 +101,7 @@ def leader(
             mixture[j] *= math.sqrt(max(-slope[j], 0.0))
             total += mixture[j]
         if not (total > 0.0 and math.isfinite(total)):  # nothing but zero losses in the window
-            mixture[:] = old
+            copy_vector(old, mixture)
             return
         again = 0.0
         for j in range(k):
@@ -170,7 +170,7 @@ def neyman(
         mixture[j] = masses[j] * math.sqrt(squares[j] / counts[j] if counts[j] > 0.0 else mean)
         own += mixture[j]
     if not own > 0.0:  # no loss yet, or none in groups with a mass
-        mixture[:] = old
+        copy_vector(old, mixture)
         return
     for j in range(groups):
         share = mixture[j] / own
