@@ -7,6 +7,7 @@ from scipy.sparse import csr_matrix
 from varmix.estimators.clustering import _kernels as cells
 from varmix.estimators.clustering import _kernels as kmeans
 from varmix.estimators.clustering import _kernels as seeding
+from varmix.estimators.clustering._seeding import _choose_centers
 from varmix.solvers._linear import unchecked_rows
 
 RNG = np.random.default_rng(5)
@@ -122,7 +123,7 @@ def test_seeding_is_k_means_plus_plus(kind, trials, weighted):
     rows, _ = given(kind, np.float64)
     uniforms = np.random.default_rng(2).random((12, trials))
     centers, labels, squares = np.empty((12, 9)), np.empty(700, dtype=np.uint8), np.empty(700)
-    seeding.plus_plus(rows, costs, uniforms, centers, labels, squares)
+    _choose_centers(rows, costs, uniforms, centers, labels, squares)
     expected = X[[np.searchsorted(np.cumsum(parts), uniforms[0, 0] * parts.sum(), side="right")]]
     for k in range(1, 12):
         law = parts * all_squares(X, expected).min(axis=1)
@@ -141,7 +142,10 @@ def test_candidates_are_compared_on_some_points(kind, every, begin):
     costs, squares, left = np.random.default_rng(1).random(700), all_squares(X, CENTERS).min(axis=1), np.empty(3)
     shift, tried = X[4].copy(), X[[5, 100, 650]].copy()
     lengths = np.empty(700)
-    seeding.measure_rows(rows, shift, lengths)
+    if len(rows.indptr):
+        seeding.measure_rows(rows, lengths)
+    else:
+        lengths = all_squares(X, shift[None])[:, 0]
     seeding.write_potentials(rows, shift, lengths, costs, tried, squares, every, begin, left)
     some = np.arange(begin, 700, every)
     least = np.minimum(squares[some, None], all_squares(X[some], tried))

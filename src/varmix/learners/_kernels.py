@@ -58,27 +58,20 @@ def barrier_newton(
             root[i] = 1.0 / math.sqrt(max(old[i], WEIGHT_FLOOR / k))
             lower[i] = (1.0 - MAX_WEIGHT_DROP) * old[i] if old[i] > WEIGHT_FLOOR / k else 0.0
         lower[k - 1] = max(lower[k - 1], gamma)
+        together = eps * (k - 2) / (k - 1) ** 2  # what k - 1 barriers that move together add beyond one
         for i in range(k):
             part = beta * unit * root[i]
             for j in range(k):
                 metric[i, j] = part * curvature[i, j] * root[j]
-        _add_barrier(root, eps, metric)
+            square = root[i] * root[i]
+            metric[i, i] += eps * (square * square)
+            if i < k - 1:
+                part = together * root[i] * root[i]
+                for j in range(k - 1):
+                    metric[i, j] -= part * (root[j] * root[j])
         bounded_step(old, gradient, metric, lower, max(MAX_PIVOT_WORK, MIN_FACTORISATIONS * float(k) ** 3), mixture)
         clip_to_simplex(mixture, gamma)
     return total, rounds
-
-
-@kernel
-def _add_barrier(root: FloatArray, eps: float, metric: FloatArray) -> None:
-    """Add eps W^-1 B W^-1, given W^(-1/2): B is the identity, less what k - 1 barriers moved together add to one."""
-    k = root.shape[0]
-    together = eps * (k - 2) / (k - 1) ** 2
-    for i in range(k):
-        metric[i, i] += eps * root[i] ** 4
-    for i in range(k - 1):
-        part = together * root[i] * root[i]
-        for j in range(k - 1):
-            metric[i, j] -= part * (root[j] * root[j])
 
 
 @kernel
@@ -149,15 +142,22 @@ def neyman(
     """
     groups = masses.shape[0]
     nested = parents.shape[0] > 0
-    families = parents.max() + 1 if nested else 1
-    heard = np.zeros(families)
-    covered = np.zeros(families)
+    families = 1
+    for j in range(parents.shape[0]):
+        families = max(families, parents[j] + 1)
+    heard, covered = np.empty(families), np.empty(families)
+    heard[:] = 0.0
+    covered[:] = 0.0
     for j in range(groups):
         if counts[j] > 0.0:
             parent = parents[j] if nested else 0
             heard[parent] += masses[j] * (squares[j] / counts[j])
             covered[parent] += masses[j]
-    overall = heard.sum() / covered.sum()
+    overall, known = 0.0, 0.0
+    for f in range(families):
+        overall += heard[f]
+        known += covered[f]
+    overall /= known
     own = 0.0
     inherited = 0.0
     above = np.empty(groups if nested else 0)

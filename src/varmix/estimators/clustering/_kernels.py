@@ -126,14 +126,17 @@ def find_nearest(
     tile = tile_size(count)
     k, d = centers.shape
     sparse = rows.indptr.shape[0] > 0
-    block = np.zeros((0 if sparse else tile, d), centers.dtype)
+    block = np.empty((0 if sparse else tile, d), centers.dtype)
     scores, halves = np.empty((k, tile), centers.dtype), np.empty(k, centers.dtype)
     best, found, difference = np.empty(tile, centers.dtype), np.empty(tile, np.int32), np.empty(d, centers.dtype)
+    rows_of_tile = np.empty(tile, np.int64)
     turned = transpose_centers(rows, centers)
     halve_squares(centers, halves)
     for first in range(0, count, tile):
         size = min(tile, count - first)
-        points = np.arange(begin + first, begin + first + size)
+        for r in range(size):
+            rows_of_tile[r] = begin + first + r
+        points = rows_of_tile[:size]
         if not sparse:
             read_tile(rows, shift, points, block)
         score_tile(rows, points, centers, turned, block, scores)
@@ -172,10 +175,13 @@ def move_centers(
     tile = tile_size(batch)
     k, d = centers.shape
     sparse = rows.indptr.shape[0] > 0
-    block = np.zeros((0 if sparse else tile, d), centers.dtype)
+    block = np.empty((0 if sparse else tile, d), centers.dtype)
     scores, halves = np.empty((k, tile), centers.dtype), np.empty(k, centers.dtype)
     best, labels, difference = np.empty(tile, centers.dtype), np.empty(tile, np.int32), np.empty(d, centers.dtype)
-    sums, masses, touched, seen = np.empty((k, d)), np.zeros(k), np.empty(k, np.int64), np.zeros(k, np.bool_)
+    sums, masses, touched, seen = np.empty((k, d)), np.empty(k), np.empty(k, np.int64), np.empty(k, np.bool_)
+    looked = np.empty(tile, np.int64)  # drawn points cannot be written to, which would be another type to compile for
+    masses[:] = 0.0
+    seen[:] = False
     turned = transpose_centers(rows, centers)
     halve_squares(centers, halves)
     for t in range(steps):
@@ -183,7 +189,9 @@ def move_centers(
         for first in range(0, batch, tile):
             size = min(tile, batch - first)
             begin = t * batch + first
-            here = points[begin : begin + size]
+            for r in range(size):
+                looked[r] = points[begin + r]
+            here = looked[:size]
             if not sparse:
                 read_tile(rows, shift, here, block)
             score_tile(rows, here, centers, turned, block, scores)
@@ -269,10 +277,14 @@ def unpack_row(rows: Rows, i: int, out: FloatArray) -> None:
 def pick_point(costs: FloatArray, squares: FloatArray, totals: FloatArray, u: float) -> int:
     """Draw a point in proportion to cost times squared distance; where all are zero, to the cost alone."""
     n = squares.shape[0]
-    total = totals.sum()
+    total = 0.0
+    for block in range(totals.shape[0]):
+        total += totals[block]
     nothing = not total > 0.0
     if nothing:
-        total = costs.sum() if costs.shape[0] else float(n)
+        total = 0.0 if costs.shape[0] else float(n)
+        for i in range(costs.shape[0]):
+            total += costs[i]
     rest = u * total
     block = 0
     if not nothing:
@@ -295,10 +307,19 @@ def pick_point(costs: FloatArray, squares: FloatArray, totals: FloatArray, u: fl
 
 
 @kernel
-def measure_rows(rows: Rows, shift: FloatArray, lengths: FloatArray) -> None:
-    """Write the squared length of every row, less the shift where it is dense."""
+def draw_candidates(
+    rows: Rows, costs: FloatArray, squares: FloatArray, totals: FloatArray, uniforms: FloatArray, candidates: FloatArray
+) -> None:
+    """Draw a point for every uniform, and write its row."""
+    for t in range(uniforms.shape[0]):
+        unpack_row(rows, pick_point(costs, squares, totals, uniforms[t]), candidates[t])
+
+
+@kernel
+def measure_rows(rows: Rows, lengths: FloatArray) -> None:
+    """Write the squared length of every row of a sparse matrix."""
     for i in range(lengths.shape[0]):
-        lengths[i] = squared_length(rows, i) if rows.indptr.shape[0] else distance_to(rows, i, shift, 0.0)
+        lengths[i] = squared_length(rows, i)
 
 
 @kernel
@@ -319,11 +340,13 @@ def write_potentials(
     matrix product; what it cancels changes no choice that matters.
     """
     trials, d = candidates.shape
-    looked = np.arange(begin, squares.shape[0], every)
-    n = looked.shape[0]
+    n = max((squares.shape[0] - begin + every - 1) // every, 0)
+    looked = np.empty(n, np.int64)
+    for r in range(n):
+        looked[r] = begin + r * every
     tile = tile_size(n)
     sparse = rows.indptr.shape[0] > 0
-    near, block, scores = np.empty((trials, d)), np.zeros((0 if sparse else tile, d)), np.empty((trials, tile))
+    near, block, scores = np.empty((trials, d)), np.empty((0 if sparse else tile, d)), np.empty((trials, tile))
     for t in range(trials):
         for j in range(d):
             near[t, j] = candidates[t, j] - (0.0 if sparse else shift[j])
@@ -347,7 +370,7 @@ def write_potentials(
 def absorb_points(
     rows: Rows,
     costs: FloatArray,
-    c: FloatArray,
+    centers: FloatArray,
     k: int,
     gaps: FloatArray,
     labels: AnyArray,
@@ -357,8 +380,14 @@ def absorb_points(
     """Give to centre k the points that are nearest to it, and add up what is left, block by block.
 
     A point whose centre is at least twice as far from the new one as from the point stays where it is, by the triangle
-    inequality: its row is not even read.  `gaps` are the squared distances of the new centre to the earlier ones.
+    inequality: its row is not even read.  `gaps` takes the squared distances of the new centre to the earlier ones.
     """
+    c = centers[k]
+    for other in range(k):
+        total = 0.0
+        for j in range(c.shape[0]):
+            total += (centers[other, j] - c[j]) ** 2
+        gaps[other] = total
     length = np.dot(c, c)
     for block in range(totals.shape[0]):
         total = 0.0
@@ -370,46 +399,6 @@ def absorb_points(
                     labels[i] = k
             total += (costs[i] if costs.shape[0] else 1.0) * squares[i]
         totals[block] = total
-
-
-@kernel
-def plus_plus(
-    rows: Rows, costs: FloatArray, uniforms: FloatArray, centers: FloatArray, labels: AnyArray, squares: FloatArray
-) -> None:
-    """k-means++ (Arthur and Vassilvitskii, 2007): every centre by the squared distances to those before it.
-
-    Row k of `uniforms` has one for every candidate that is tried for centre k; the one that leaves the least is taken,
-    as far as some thousand points can tell: others each time, evenly spread.
-    """
-    n, d = squares.shape[0], centers.shape[1]
-    totals, gaps = np.zeros((n + POINTS_PER_BLOCK - 1) // POINTS_PER_BLOCK), np.zeros(centers.shape[0])
-    squares[:] = np.inf
-    labels[:] = 0
-    trials, every = uniforms.shape[1], max(n // POINTS_PER_COMPARISON, 1)
-    candidates, left, lengths = np.empty((trials, d)), np.empty(trials), np.empty(n if trials > 1 else 0)
-    for k in range(centers.shape[0]):
-        tried = trials if k else 1
-        for t in range(tried):
-            unpack_row(rows, pick_point(costs, squares, totals, uniforms[k, t]), candidates[t])
-        if tried > 1:
-            if k == 1:
-                measure_rows(rows, centers[0], lengths)
-            write_potentials(rows, centers[0], lengths, costs, candidates, squares, every, k % every, left)
-            centers[k] = candidates[np.argmin(left)]
-        else:
-            centers[k] = candidates[0]
-        measure_gaps(centers[:k], centers[k], gaps)
-        absorb_points(rows, costs, centers[k], k, gaps, labels, squares, totals)
-
-
-@kernel
-def measure_gaps(centers: FloatArray, c: FloatArray, gaps: FloatArray) -> None:
-    """Write the squared distance of every centre to `c`."""
-    for k in range(centers.shape[0]):
-        total = 0.0
-        for j in range(c.shape[0]):
-            total += (centers[k, j] - c[j]) ** 2
-        gaps[k] = total
 
 
 PARTS_PER_GROUP = 3
@@ -442,7 +431,9 @@ def cut_cells(
     The mean of no points is zero.
     """
     n = labels.shape[0]
-    sizes, limits = np.zeros(groups, np.int64), np.zeros(groups)
+    sizes, limits = np.empty(groups, np.int64), np.empty(groups)
+    sizes[:] = 0
+    limits[:] = 0.0
     for i in range(n):
         sizes[labels[i]] += 1
         limits[labels[i]] += score_point(distances, costs, i)
