@@ -152,6 +152,12 @@ def test_candidates_are_compared_on_some_points(kind, every, begin):
     np.testing.assert_allclose(left, costs[some] @ least)
 
 
+def pick(costs, squares, totals, *uniforms):
+    points = np.full(len(uniforms), -1)
+    seeding.pick_points(costs, squares, totals, np.array(uniforms), points)
+    return points.tolist()
+
+
 @pytest.mark.parametrize("costs", [np.empty(0), np.r_[np.zeros(1500), np.ones(1), np.zeros(1499)]])
 @pytest.mark.parametrize("u", [0.0, 0.5, 1.0 - 1e-16])
 def test_a_draw_by_distance_never_gives_what_has_none(costs, u):
@@ -159,16 +165,15 @@ def test_a_draw_by_distance_never_gives_what_has_none(costs, u):
     squares[1500:1502] = 2.0
     parts = (costs if len(costs) else np.ones(3000)) * squares
     totals = np.array([parts[i : i + seeding.POINTS_PER_BLOCK].sum() for i in range(0, 3000, seeding.POINTS_PER_BLOCK)])
-    assert parts[seeding.pick_point(costs, squares, totals, u)] > 0
+    assert parts[pick(costs, squares, totals, u)] > 0
     inflated = 1.5 * totals  # as if rounding had gone the other way
-    assert parts[seeding.pick_point(costs, squares, inflated, u)] > 0
+    assert parts[pick(costs, squares, inflated, u)] > 0
 
 
 def test_where_all_distances_are_zero_a_draw_goes_by_weight_alone():
     costs = np.array([0.0, 1.0, 0.0, 3.0])
-    chosen = [seeding.pick_point(costs, np.zeros(4), np.zeros(1), u) for u in (0.0, 0.2, 0.3, 0.99)]
-    assert chosen == [1, 1, 3, 3]
-    assert [seeding.pick_point(np.empty(0), np.zeros(4), np.zeros(1), u) for u in (0.1, 0.9)] == [0, 3]
+    assert pick(costs, np.zeros(4), np.zeros(1), 0.0, 0.2, 0.3, 0.99) == [1, 1, 3, 3]
+    assert pick(np.empty(0), np.zeros(4), np.zeros(1), 0.1, 0.9) == [0, 3]
 
 
 def cut(labels, distances, costs=(), groups=1):

@@ -2,11 +2,18 @@
 
 Machine code is kept on disk by Numba.  That must never be why a program does not start: where no folder can be written
 to, the disk is full or a file is damaged, varmix warns once and compiles in memory.
+
+The first call after installation takes some seconds, of which a line on stderr tells.  What costs seconds to compile is
+NumPy: a sort 1.3, `a[:] = b` of two arrays 1.2 the first time, a sum 0.2, while a plain loop takes 0.1.  So kernels are
+plain loops, and few are nested: each is compiled again into all that call it.
 """
 
+import gc
+import os
+import sys
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, TypeVar, cast
 
 import numba
@@ -14,6 +21,9 @@ import numba
 F = TypeVar("F", bound=Callable[..., object])
 
 _warned = False
+_announced = False
+
+NOTICE = "varmix: compiling kernels, once, about 5 s; `varmix warmup` does it ahead"
 
 
 def kernel(function: F) -> F:
@@ -41,7 +51,26 @@ def _compile_function(function: F, inline: Literal["never", "always"] = "never")
         return cast(F, numba.njit(error_model="numpy", inline=inline)(function))
     if hasattr(dispatcher, "_cache"):  # not when Numba is told to compile nothing
         dispatcher._cache = TolerantCache(dispatcher._cache)
+        compile_signature = dispatcher.compile
+
+        def compile_without_collecting(signature: object) -> object:
+            with _pause_collecting():
+                return compile_signature(signature)
+
+        dispatcher.compile = compile_without_collecting
     return cast(F, dispatcher)
+
+
+@contextmanager
+def _pause_collecting() -> Iterator[None]:
+    """Pause the garbage collector, which takes a tenth of the time to compile and finds next to nothing."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class TolerantCache:
@@ -56,13 +85,16 @@ class TolerantCache:
     def load_overload(self, signature: object, target: object) -> object:
         """Return the machine code for a signature, or None if there is none that can be read."""
         try:
-            return self._cache.load_overload(signature, target)
+            code = self._cache.load_overload(signature, target)
         except Exception as error:  # a damaged pickle can raise anything
             _warn_once(error, self._cache.cache_path)
             if not isinstance(error, OSError):
                 with suppress(Exception):
                     self._cache.flush()
             return None
+        if code is None:
+            announce_compiling()
+        return code
 
     def save_overload(self, signature: object, result: object) -> None:
         """Keep machine code on disk, if that is possible."""
@@ -73,6 +105,15 @@ class TolerantCache:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return getattr(self._cache, name)
+
+
+def announce_compiling() -> None:
+    """Say on stderr, once in a process, that kernels are compiled, unless VARMIX_QUIET is set."""
+    global _announced
+    if _announced or os.environ.get("VARMIX_QUIET", "0") not in ("", "0") or sys.stderr is None:
+        return
+    _announced = True
+    print(NOTICE, file=sys.stderr, flush=True)
 
 
 def _warn_once(error: Exception, folder: str | None = None) -> None:

@@ -9,8 +9,7 @@ from varmix._core.validation import AnyArray, FloatArray, IntArray, as_count
 from varmix._sampler import Sampler
 from varmix.components._labels import choose_dtype
 from varmix.estimators.clustering import _kernels as kernels
-from varmix.estimators.clustering._kernels import unpack_row
-from varmix.estimators.clustering._seeding import Seeding, as_centers, as_costs, as_finite, shift_of
+from varmix.estimators.clustering._seeding import Seeding, as_centers, as_costs, as_finite, read_rows, shift_of
 from varmix.meter import GainMeter
 from varmix.solvers._linear import Csr, unchecked_rows
 from varmix.solvers._loop import check_space
@@ -188,9 +187,8 @@ class Descent:
             low[np.argsort(self.counts, kind="stable")[most:]] = False
         number = int(low.sum())
         if number:
-            row = np.empty(self._centers.shape[1])
-            for k, i in zip(np.flatnonzero(low), rng.choice(self._last, number, replace=False), strict=True):
-                unpack_row(self._rows, i, row)
-                self._centers[k] = row - self._shift if len(self._shift) else row
+            chosen = rng.choice(self._last, number, replace=False)
+            rows = read_rows(self._rows, chosen, self._centers.shape[1])
+            self._centers[low] = rows - self._shift if len(self._shift) else rows
             self.counts[low] = self.counts[~low].min()
         return number

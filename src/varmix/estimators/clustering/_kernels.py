@@ -1,5 +1,7 @@
 """Compiled loops of k-means: steps, seeding and cells."""
 
+import math
+
 import numpy as np
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray
@@ -214,10 +216,10 @@ def move_centers(
                     for j in range(d):
                         pull[j] += weight * difference[j]
                 masses[c] += weight
-                norms[begin + r] = cost * np.sqrt(distance)
+                norms[begin + r] = cost * math.sqrt(distance)
                 if nearest.shape[0]:
                     nearest[here[r]] = c
-                    distances[here[r]] = np.sqrt(distance)
+                    distances[here[r]] = math.sqrt(distance)
                 total += weight * distance
                 mass += weight
         losses[t] = total / mass if mass > 0.0 else 0.0
@@ -262,20 +264,20 @@ def distance_to(rows: Rows, i: int, c: FloatArray, length: float) -> float:
 
 
 @kernel
-def unpack_row(rows: Rows, i: int, out: FloatArray) -> None:
-    """Write row i."""
-    if rows.indptr.shape[0]:
-        out[:] = 0.0
-        for p in range(rows.indptr[i], rows.indptr[i + 1]):
-            out[rows.indices[p]] += rows.data[p]
-    else:
-        for j in range(out.shape[0]):
-            out[j] = rows.dense[i, j]
+def unpack_rows(rows: Rows, points: IntArray, out: FloatArray) -> None:
+    """Write rows of a sparse matrix, the entries that are not there as zeros."""
+    for r in range(points.shape[0]):
+        for j in range(out.shape[1]):
+            out[r, j] = 0.0
+        for p in range(rows.indptr[points[r]], rows.indptr[points[r] + 1]):
+            out[r, rows.indices[p]] += rows.data[p]
 
 
 @kernel
-def pick_point(costs: FloatArray, squares: FloatArray, totals: FloatArray, u: float) -> int:
-    """Draw a point in proportion to cost times squared distance; where all are zero, to the cost alone."""
+def pick_points(
+    costs: FloatArray, squares: FloatArray, totals: FloatArray, uniforms: FloatArray, points: IntArray
+) -> None:
+    """Draw points in proportion to cost times squared distance; where all are zero, to the cost alone."""
     n = squares.shape[0]
     total = 0.0
     for block in range(totals.shape[0]):
@@ -285,34 +287,26 @@ def pick_point(costs: FloatArray, squares: FloatArray, totals: FloatArray, u: fl
         total = 0.0 if costs.shape[0] else float(n)
         for i in range(costs.shape[0]):
             total += costs[i]
-    rest = u * total
-    block = 0
-    if not nothing:
-        while block < totals.shape[0] - 1 and rest >= totals[block]:
-            rest -= totals[block]
-            block += 1
-    last = -1
-    for i in range(block * POINTS_PER_BLOCK, n):
-        part = (costs[i] if costs.shape[0] else 1.0) * (1.0 if nothing else squares[i])
-        if part > 0.0:
-            last = i
-            if rest < part:
-                return i
-            rest -= part
-    if last < 0:  # rounding went beyond the last point that has any
-        for i in range(min(block * POINTS_PER_BLOCK, n) - 1, -1, -1):
-            if (costs[i] if costs.shape[0] else 1.0) * (1.0 if nothing else squares[i]) > 0.0:
-                return i
-    return last
-
-
-@kernel
-def draw_candidates(
-    rows: Rows, costs: FloatArray, squares: FloatArray, totals: FloatArray, uniforms: FloatArray, candidates: FloatArray
-) -> None:
-    """Draw a point for every uniform, and write its row."""
     for t in range(uniforms.shape[0]):
-        unpack_row(rows, pick_point(costs, squares, totals, uniforms[t]), candidates[t])
+        rest = uniforms[t] * total
+        first = 0
+        while not nothing and first < totals.shape[0] - 1 and rest >= totals[first]:
+            rest -= totals[first]
+            first += 1
+        last = -1
+        for i in range(first * POINTS_PER_BLOCK, n):
+            part = (costs[i] if costs.shape[0] else 1.0) * (1.0 if nothing else squares[i])
+            if part > 0.0:
+                last = i
+                if rest < part:
+                    break
+                rest -= part
+        if last < 0:  # rounding went beyond the last point that has any
+            for i in range(min(first * POINTS_PER_BLOCK, n) - 1, -1, -1):
+                if (costs[i] if costs.shape[0] else 1.0) * (1.0 if nothing else squares[i]) > 0.0:
+                    last = i
+                    break
+        points[t] = last
 
 
 @kernel

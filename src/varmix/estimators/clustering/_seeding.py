@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix._core.rng import as_generator
-from varmix._core.validation import AnyArray, FloatArray, as_atoms, as_count, as_real, as_vector
+from varmix._core.validation import AnyArray, FloatArray, IntArray, as_atoms, as_count, as_real, as_vector
 from varmix._kernels.rows import Rows
 from varmix.components._labels import choose_dtype
 from varmix.estimators.clustering import _kernels as kernels
@@ -98,25 +98,34 @@ def _choose_centers(
     n, trials = len(squares), uniforms.shape[1]
     every = max(n // kernels.POINTS_PER_COMPARISON, 1)
     totals, gaps = np.zeros(-(-n // kernels.POINTS_PER_BLOCK)), np.zeros(len(centers))
-    candidates, left = np.empty((trials, centers.shape[1])), np.empty(trials)
-    lengths = np.empty(0)
+    left, lengths = np.empty(trials), np.empty(0)
     squares[:] = np.inf
     nearest[:] = 0
     for k in range(len(centers)):
-        tried = trials if k else 1
-        kernels.draw_candidates(rows, costs, squares, totals, uniforms[k, :tried], candidates)
+        points = np.empty(trials if k else 1, dtype=np.int64)
+        kernels.pick_points(costs, squares, totals, uniforms[k, : len(points)], points)
+        candidates = read_rows(rows, points, centers.shape[1])
         best = 0
-        if tried > 1:
-            if k == 1:
-                lengths = (
-                    squares.copy()
-                )  # to the first centre, which is taken off dense rows before they are multiplied
+        if len(points) > 1:
+            if (
+                k == 1
+            ):  # the first centre is taken off dense rows before they are multiplied: lengths are distances to it
+                lengths = squares.copy()
                 if len(rows.indptr):
                     kernels.measure_rows(rows, lengths)
             kernels.write_potentials(rows, centers[0], lengths, costs, candidates, squares, every, k % every, left)
             best = int(left.argmin())
         centers[k] = candidates[best]
         kernels.absorb_points(rows, costs, centers, k, gaps, nearest, squares, totals)
+
+
+def read_rows(rows: Rows, points: IntArray, d: int) -> FloatArray:
+    """Return these rows, dense and in double precision."""
+    if not len(rows.indptr):
+        return rows.dense[points].astype(np.float64, copy=False)
+    some = np.empty((len(points), d))
+    kernels.unpack_rows(rows, points, some)
+    return some
 
 
 def as_costs(sample_weight: ArrayLike | None, n: int) -> FloatArray:
