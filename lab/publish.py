@@ -37,7 +37,8 @@ FINDINGS = ROOT / "lab" / "results" / "findings"
 PAGES = ROOT / "docs" / "results"
 BLOCK = re.compile(r"(<!-- results: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 PLURALS: dict[Verdict, str] = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
-PAGES_WITH_BLOCKS = ("README.md", "docs/index.md", "docs/when_it_pays.md")
+PAGES_WITH_BLOCKS = ("README.md", "docs/index.md", "docs/when_it_pays.md", "docs/howto/cold_start.md")
+COLD_STARTS = ROOT / "lab" / "results" / "cold.json"
 
 
 @dataclass(frozen=True)
@@ -371,7 +372,25 @@ def render_blocks(found: Sequence[Published]) -> dict[str, str]:
         once = _read_ratios(by_name["convex"].facts["beside once"])
         blocks["pays"] = _render_pays(ratios, once, _read_ratios(by_name["networks"].facts["held_out"]))
         blocks["convex"] = _render_convex(ratios, once)
+    blocks["cold start"] = _render_cold_starts(json.loads(COLD_STARTS.read_text("utf-8")))
     return blocks
+
+
+def _render_cold_starts(measured: Mapping[str, Any]) -> str:
+    """Return a table of `python -m lab bench cold`."""
+    unit = measured["unit, CPU s"]
+    rows = [
+        (use, f"{taken['empty cache, CPU s']:.1f} s", f"{unit * taken['full cache, units']:.1f} s")
+        for use, taken in measured.items()
+        if isinstance(taken, dict) and "full cache, units" in taken
+    ]
+    machine = measured["machine"]
+    return (
+        _render_table(("first use in a process", "nothing compiled yet", "compiled before"), rows)
+        + f"\nCPU time from the start of Python to the first result, imports included ({machine['cpu']}, Numba "
+        f"{machine['numba']}). Importing NumPy and Numba and compiling one plain loop takes {unit:.1f} s there. "
+        "`python -m lab bench cold` measures it.\n"
+    )
 
 
 # What `docs/when_it_pays.md` quotes, by experiment: what pays and what does not.  The pages of results have all.

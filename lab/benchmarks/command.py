@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lab.benchmarks import bias, core, estimators, kmeans, loaders, norms, replay, sets, solvers
+from lab.benchmarks import bias, cold, core, estimators, kmeans, loaders, norms, replay, sets, solvers
 from lab.benchmarks.peers import CLUSTERING, CPPRB, DPPY, SKLEARN, TORCH, Peer
 from lab.benchmarks.timing import describe_machine
 from lab.commands import find_program
@@ -25,6 +25,7 @@ class Benchmark:
 
 
 ENTRIES = {
+    "cold": Benchmark("The first call, with nothing compiled", cold.measure),
     "core": Benchmark("The core beside PyTorch's samplers", core.measure, (TORCH,)),
     "bias": Benchmark("Draw-wise bias of the reshuffled mixture", bias.measure),
     "sets": Benchmark("Sets from k-DPPs beside DPPy", sets.measure, (DPPY,)),

@@ -27,6 +27,7 @@ from lab.reproduce.records import Config, Record, Records
 
 # One thread a worker: runs are the unit of parallel work, and times must mean something.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+WORKER_SETTINGS = {**ONE_THREAD, "VARMIX_QUIET": "1"}  # that kernels compile, the bar says
 RECORDED_PACKAGES = ("varmix", "numpy", "numba", "scipy", "scikit-learn", "torch", "gymnasium")
 
 
@@ -120,7 +121,7 @@ def _perform_job(job: Job, out: Path) -> str | None:
 @contextmanager
 def _open_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     """Give a pool whose workers are gone when the block is left, however it is left."""
-    os.environ.update({name: value for name, value in ONE_THREAD.items() if name not in os.environ})
+    os.environ.update({name: value for name, value in WORKER_SETTINGS.items() if name not in os.environ})
     context = get_context("spawn")  # a fork of a process with threads may hang
     watched, held = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_parent, initargs=(watched,))

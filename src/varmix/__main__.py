@@ -9,8 +9,7 @@
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,11 @@ from varmix._core.bars import format_bars
 from varmix._core.checkpoint import read_checkpoint
 from varmix._core.state import CheckpointError, make_printable, read_array, read_count, wrap_load_errors
 from varmix._version import __version__
+from varmix._warmup import AREAS, warm_up
 
 MAX_LINES, MAX_LINE_WIDTH = 500, 400  # printed of a checkpoint that may come from anybody
 EXIT_WRONG_CALL, EXIT_FAILED = 2, 1  # exit codes
+AREA_HELP = "core (the default), sklearn, torch, rl or all"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,83 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return print_checkpoint(options.checkpoint)
     if options.command == "warmup":
         areas = [options.areas] if isinstance(options.areas, str) else options.areas
-        return warm_up(list(AREAS) if "all" in areas else areas)
-    parser.print_help()
-    return EXIT_WRONG_CALL
-
-
-def warm_up(areas: Sequence[str]) -> int:
-    """Use each area once on a few points; what gets compiled is kept in Numba's cache on disk."""
-    for area in dict.fromkeys(areas):
-        start = time.perf_counter()
         try:
-            AREAS[area]()
+            warm_up(list(AREAS) if "all" in areas else areas)
         except ModuleNotFoundError as error:
             print(f"varmix: {error}", file=sys.stderr)
             return EXIT_FAILED
-        print(f"{area}: compiled in {time.perf_counter() - start:.1f} s")
-    return 0
-
-
-def _exercise_sampler(sampler: Any) -> None:  # noqa: ANN401
-    for batch in (1, 8):
-        draw = sampler.draw(batch)
-        sampler.update(draw, np.ones(batch))
-
-
-def _warm_core() -> None:
-    import varmix
-
-    n, labels = 60, np.arange(60) % 3
-    points = np.random.default_rng(0).normal(size=(n, 4))
-    _exercise_sampler(varmix.vrm(varmix.Groups(labels), rng=0))
-    for learner in (None, varmix.learners.BarrierNewton()):
-        family = varmix.Groups(labels, replacement=False)
-        _exercise_sampler(varmix.vrm(family, learner=learner and varmix.learners.Cautious(learner), rng=0))
-    _exercise_sampler(varmix.vrm(varmix.Dense(np.full((n, 2), 1 / n)), rng=0))
-    _exercise_sampler(varmix.vrm(varmix.Distances(points, points[:2]), rng=0))
-    _exercise_sampler(varmix.vrm(varmix.KDpp(points, 3, [0.1, 1.0]), rng=0))
-    _exercise_sampler(varmix.uniform(n, rng=0))
-
-
-def _warm_sklearn() -> None:
-    from varmix.estimators import MixtureKMeans, MixtureSGDClassifier, MixtureSGDRegressor
-
-    X = np.random.default_rng(0).standard_t(3, size=(300, 4))
-    MixtureSGDClassifier(max_iter=2, random_state=0).fit(X, X[:, 0] > 0)
-    MixtureSGDRegressor(max_iter=2, random_state=0).fit(X, X[:, 0])
-    MixtureKMeans(n_clusters=3, max_iter=2, batch_size=32, random_state=0).fit(X)
-
-
-def _warm_torch() -> None:
-    from varmix.torch import AdaptiveLoader
-
-    loader = AdaptiveLoader(list(range(60)), np.arange(60) % 3, batch_size=8, rng=0)
-    for batch, draw in loader:
-        loader.update(draw, np.ones(len(batch)))
-
-
-def _warm_rl() -> None:
-    from types import SimpleNamespace
-
-    from varmix.rl import ReplayBuffer
-
-    observation, action = SimpleNamespace(shape=(2,), dtype=np.float32), SimpleNamespace(shape=(), dtype=np.int64)
-    for n_steps in (1, 2):
-        buffer = ReplayBuffer(64, observation, action, n_steps=n_steps, rng=0)
-        for _ in range(16):
-            buffer.add(np.zeros(2, np.float32), 0, 1.0, np.zeros(2, np.float32), terminated=False)
-        _, draw = buffer.sample(8)
-        buffer.update(draw, np.ones(8))
-
-
-AREAS: dict[str, Callable[[], None]] = {
-    "core": _warm_core,
-    "sklearn": _warm_sklearn,
-    "torch": _warm_torch,
-    "rl": _warm_rl,
-}
-AREA_HELP = "core (the default), sklearn, torch, rl or all"
+        return 0
+    parser.print_help()
+    return EXIT_WRONG_CALL
 
 
 def print_checkpoint(path: Path) -> int:

@@ -196,7 +196,7 @@ def test_what_cannot_be_opened_is_named(tmp_path):
 
 @pytest.fixture
 def no_experiments(monkeypatch):
-    monkeypatch.setattr(reproduce, "choose_experiments", lambda asked: ([], []))
+    monkeypatch.setattr(reproduce, "choose_experiments", lambda asked, mode="full": ([], []))
 
 
 def report(tmp_path, capsys):

@@ -12,8 +12,8 @@ import gc
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal, TypeVar, cast
 
 import numba
@@ -51,26 +51,24 @@ def _compile_function(function: F, inline: Literal["never", "always"] = "never")
         return cast(F, numba.njit(error_model="numpy", inline=inline)(function))
     if hasattr(dispatcher, "_cache"):  # not when Numba is told to compile nothing
         dispatcher._cache = TolerantCache(dispatcher._cache)
-        compile_signature = dispatcher.compile
-
-        def compile_without_collecting(signature: object) -> object:
-            with _pause_collecting():
-                return compile_signature(signature)
-
-        dispatcher.compile = compile_without_collecting
+        _pause_collecting(dispatcher)
     return cast(F, dispatcher)
 
 
-@contextmanager
-def _pause_collecting() -> Iterator[None]:
-    """Pause the garbage collector, which takes a tenth of the time to compile and finds next to nothing."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
+def _pause_collecting(dispatcher: Any) -> None:  # noqa: ANN401
+    """Let it compile without the garbage collector, which takes a tenth of that time and finds next to nothing."""
+    compile_signature = dispatcher.compile
+
+    def compile_without_collecting(signature: object) -> object:
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return compile_signature(signature)
+        finally:
+            if collecting:
+                gc.enable()
+
+    dispatcher.compile = compile_without_collecting
 
 
 class TolerantCache:
@@ -109,11 +107,16 @@ class TolerantCache:
 
 def announce_compiling() -> None:
     """Say on stderr, once in a process, that kernels are compiled, unless VARMIX_QUIET is set."""
-    global _announced
     if _announced or os.environ.get("VARMIX_QUIET", "0") not in ("", "0") or sys.stderr is None:
         return
-    _announced = True
+    mute_notice()
     print(NOTICE, file=sys.stderr, flush=True)
+
+
+def mute_notice() -> None:
+    """Say no more about compiling in this process."""
+    global _announced
+    _announced = True
 
 
 def _warn_once(error: Exception, folder: str | None = None) -> None:

@@ -93,7 +93,8 @@ def _project_simplex(v: FloatArray, z: float) -> FloatArray:
     u = u[u > -z]
     shifts = (np.cumsum(u) - z) / np.arange(1, len(u) + 1)
     above = np.flatnonzero(u - shifts > 0.0)
-    return np.maximum((v - top) - (shifts[above[-1]] if len(above) else -z), 0.0)
+    projected: FloatArray = np.maximum((v - top) - (shifts[above[-1]] if len(above) else -z), 0.0)
+    return projected
 
 
 def save_state(state: HasMixture) -> State:
