@@ -60,7 +60,7 @@ def bench(
     benchmarks: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Which of core, bias, sets, replay, estimators, kmeans, loaders, norms, solvers; all if none."
+            help="Which of cold, core, bias, sets, replay, estimators, kmeans, loaders, norms, solvers; all if none."
         ),
     ] = None,
     out: Annotated[

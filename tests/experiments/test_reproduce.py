@@ -445,7 +445,7 @@ def test_inspect_shows_the_parts_and_the_mixture(tmp_path, capsys):
     assert str(sampler.gain) in line_with(printed, "gain")
     assert "BarrierNewton" in printed
     assert "Groups(n=3, k=3" in printed
-    assert "█" in printed
+    assert "###" in printed
 
 
 def test_inspect_shows_a_replay_buffer_with_its_settings(tmp_path, capsys):
@@ -457,7 +457,7 @@ def test_inspect_shows_a_replay_buffer_with_its_settings(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "ReplayBuffer(capacity=10" in printed
     for setting in ("epsilon 0.01, alpha 0.9", "epsilon 1, alpha 0.5"):
-        assert re.search(rf"{setting} +0\.250\b", printed)
+        assert re.search(rf"{setting} +#+ +0\.250\b", printed)
 
 
 def test_inspect_shows_what_is_in_any_state(tmp_path, capsys):

@@ -322,7 +322,7 @@ def test_labels_or_a_family_are_enough_and_repeat_with_a_seed():
     assert built.meter.draws > 0
     family = sgd(problem, varmix.Groups(labels), step=0.1, epochs=3, rng=5)
     assert family.sampler.learner == varmix.learners.BarrierNewton()
-    with pytest.raises(TypeError, match="A Sampler has its learner, gamma, allocate and rng already"):
+    with pytest.raises(TypeError, match="A Sampler has its learner, gamma, allocate, rng and history already"):
         sgd(problem, varmix.Sampler(labels), step=0.1, rng=5)
 
 

@@ -1,37 +1,12 @@
 """`varmix warmup` compiles what first uses need, and the notice of compiling comes once."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-import varmix
 from lab.benchmarks.cold import USES
+from support.warmup import find_compiled, run
 from varmix import _warmup
 from varmix.__main__ import main
 from varmix._kernels import jit
-
-SOURCE = str(Path(varmix.__file__).parents[1])
-
-# Prints every kernel that a use compiles, or loads, for types that warming up has not met.
-PROBE = """
-import sys
-from numba.core.dispatcher import Dispatcher
-from varmix._warmup import AREAS
-
-def list_signatures():
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("varmix")]
-    kernels = {id(each): each for module in modules for each in vars(module).values() if isinstance(each, Dispatcher)}
-    return {(each.py_func.__qualname__, str(types)) for each in kernels.values() for types in each.signatures}
-
-AREAS[area]()
-known = list_signatures()
-exec(USE)
-for name, types in sorted(list_signatures() - known):
-    print(name, types)
-"""
 
 CORE = """
 import numpy as np
@@ -61,42 +36,17 @@ MixtureSGDRegressor(random_state=0).fit(X, X[:, 0]).predict(X)
 MixtureKMeans(n_clusters=5, random_state=0).fit(X).predict(X)
 """
 
-TORCH = """
-import numpy as np
-from varmix.torch import AdaptiveLoader
 
-loader = AdaptiveLoader(list(range(1000)), np.arange(1000) % 4, batch_size=32, rng=0)
-for batch, draw in loader:
-    loader.update(draw, np.ones(len(batch)))
-"""
+FIRST_USES = {
+    "core": USES["groups"] + USES["Dense"] + CORE,
+    "sklearn": USES["MixtureSGDClassifier"] + USES["MixtureKMeans"] + SKLEARN,
+    "rl": USES["ReplayBuffer"],
+}
 
 
-def run(code, **settings):
-    environment = {**os.environ, "PYTHONPATH": SOURCE, **settings}
-    return subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-
-
-@pytest.mark.parametrize(
-    ("area", "use"),
-    [
-        ("core", USES["groups"]),
-        ("core", USES["Dense"]),
-        ("core", CORE),
-        ("sklearn", USES["MixtureSGDClassifier"]),
-        ("sklearn", USES["MixtureKMeans"]),
-        ("sklearn", SKLEARN),
-        ("torch", TORCH),
-        ("rl", USES["ReplayBuffer"]),
-    ],
-)
-def test_after_warming_up_first_uses_compile_nothing(area, use):
-    if area == "torch":
-        pytest.importorskip("torch")
-    done = run(f"area, USE = {area!r}, {use!r}\n{PROBE}")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
+@pytest.mark.parametrize("area", FIRST_USES)
+def test_after_warming_up_first_uses_compile_nothing(area):
+    assert find_compiled(area, FIRST_USES[area]) == ""
 
 
 UNIFORM = "import varmix; varmix.uniform(10, rng=0).draw(3)"
@@ -129,8 +79,8 @@ def test_warmup_takes_areas_once_and_says_how_long_each_took(monkeypatch, capsys
 
 def test_warmup_says_which_extra_is_missing(monkeypatch, capsys):
     def fail():
-        raise ModuleNotFoundError("varmix.torch needs torch: pip install 'varmix[torch]'")
+        raise ModuleNotFoundError("varmix.torch needs torch: do this.")
 
     monkeypatch.setitem(_warmup.AREAS, "torch", fail)
     assert main(["warmup", "torch"]) == 1
-    assert capsys.readouterr().err == "varmix: varmix.torch needs torch: pip install 'varmix[torch]'\n"
+    assert capsys.readouterr().err == "varmix: varmix.torch needs torch: do this.\n"
