@@ -282,17 +282,15 @@ def render_index(found: Sequence[Published]) -> str:
     told = ", ".join(f"{counts[verdict]} {word}" for verdict, word in PLURALS.items() if counts[verdict])
     undecided = sum(claim.verdict == "too few runs" for each in found for claim in each.claims)
     told += f"; {undecided} more need more runs" if undecided else ""
-    rows = [
-        (f"[{each.experiment}]({each.experiment}.md)", claim.name, claim.number, _mark(claim)) for each, claim in judged
-    ]
+    rows = [(f"[{claim.name}]({each.experiment}.md)", claim.number, _mark(claim)) for each, claim in judged]
     links = "\n".join(f"* [{each.title}]({each.experiment}.md)" for each in found)
     names = "\n".join(each.experiment for each in found)
     return f"""# Results
 
-What `python -m lab reproduce --full` measured. Of {len(judged)} claims {told}. Brackets hold 95 % intervals. The page
-of an experiment has its figure, its protocol, and what was measured without a claim.
+What `python -m lab reproduce --full` measured. Of {len(judged)} claims {told}. Brackets hold 95 % intervals. Each
+link leads to an experiment: its figure, its protocol, and what was measured without a claim.
 
-{_render_table(("experiment", "claim", "number", "verdict"), rows)}
+{_render_table(("claim", "number", "verdict"), rows)}
 {links}
 
 ```{{toctree}}
@@ -367,9 +365,9 @@ def render_blocks(found: Sequence[Published]) -> dict[str, str]:
     blocks = {f"claims {name}": _list_claims(each) for name, each in by_name.items()}
     if {"convex", "networks"} <= set(by_name):
         ratios = _read_ratios(by_name["convex"].facts["ratios"])
-        blocks["figure"] = _render_figure(ratios, "docs/results/")
-        blocks["figure on the landing page"] = _render_figure(ratios, "results/")
         once = _read_ratios(by_name["convex"].facts["beside once"])
+        blocks["figure"] = _render_figure(ratios, once, "docs/results/")
+        blocks["figure on the landing page"] = _render_figure(ratios, once, "results/")
         blocks["pays"] = _render_pays(ratios, once, _read_ratios(by_name["networks"].facts["held_out"]))
         blocks["convex"] = _render_convex(ratios, once)
     blocks["cold start"] = _render_cold_starts(json.loads(COLD_STARTS.read_text("utf-8")))
@@ -428,14 +426,16 @@ def _format_ratio(ratio: Interval) -> str:
     return f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
-def _render_figure(ratios: Ratios, folder: str) -> str:
+def _render_figure(ratios: Ratios, once: Ratios, folder: str) -> str:
     names = {task: " ".join(title.split("\n")) for task, title in SHOWN_TASKS.items()}
-    ends = "; ".join(f"{_format_ratio(ratios[DEFAULT][task])} on {name}" for task, name in names.items())
+    worse = {task: ", where shuffling once ends lower" if once[DEFAULT][task].low > 1 else "" for task in names}
+    ends = "; ".join(f"{_format_ratio(ratios[DEFAULT][task])} on {name}{worse[task]}" for task, name in names.items())
     return (
-        f"![Excess training loss against gradients on three data sets: varmix ends below plain shuffling]"
+        f"![Excess training loss against gradients on three data sets, for varmix, plain shuffling and shuffling once]"
         f"({folder}convex-losses.png)\n\n"
-        f"**After as many gradients varmix has this part of the excess training loss of plain shuffling: {ends}.** "
-        f"Linear models trained by SGD on real data, each at its own best step; mean and 95 % band of 12 seeds.\n"
+        f"**How far the training loss is from its minimum, varmix / plain shuffling, after the same number of gradients: "
+        f"{ends}.** Linear models trained by SGD on real data, each method at its own best step; mean and 95 % interval "
+        f"over seeds. Most networks change little.\n"
     )
 
 
@@ -458,12 +458,12 @@ def _render_pays(convex: Ratios, once: Ratios, held_out: Ratios) -> str:
             f"**Pays: linear models on uneven data.** Beside plain shuffling it is {_count(convex[DEFAULT])}; mean "
             f"excess training loss {_format_ratio(mean)} of shuffling's. Beside shuffling once, in one fixed order, it "
             f"is {_count(once[DEFAULT])}.",
-            f"**Pays: a rare class, many points, few epochs.** An MLP on covtype ends at "
+            f"**Can pay: a rare class, many points, few epochs.** An MLP on covtype ends at "
             f"{_format_ratio(labels['rare class, covtype'])} of plain shuffling's held-out loss.",
             f"**Loses: a long tail with a balanced loss**, {_format_ratio(labels['long tail, balanced loss'])} of it. "
             f"Weight the classes in the loss instead.",
             f"**Changes little: most networks.** In held-out loss it is {_count(labels)}.",
-            "**Needs a step as long as the noise allows**, and shows more in the training loss than in held-out loss.",
+            "**Needs a long step.** Less noise helps where noise limits the step, and training loss more than held-out loss.",
         )
     )
 

@@ -63,9 +63,9 @@ def test_a_claim_in_a_file_is_checked_like_any_other(tmp_path):
 def test_the_summary_counts_and_lists_what_was_judged_and_nothing_else():
     page = publish.render_index([DEMO])
     assert "2 claims 1 hold, 1 do not hold; 1 more need more runs" in page
-    assert [line.split(" | ")[1:3] for line in page.splitlines() if line.startswith("| [demo]")] == [
-        ["Small", "0.5x [0.4, 0.6]"],
-        ["Large", "3 of 4"],
+    assert [line.split(" | ")[:2] for line in page.splitlines() if line.startswith("| [")] == [
+        ["| [Small](demo.md)", "0.5x [0.4, 0.6]"],
+        ["| [Large](demo.md)", "3 of 4"],
     ]
     assert "Seen" not in page
     assert "Unsure" not in page
@@ -240,7 +240,8 @@ def test_losses_are_listed_like_gains():
     shown = publish.render_index(publish.read_findings())
     for each in publish.read_findings():
         for claim in each.claims:
-            assert (f"| {claim.name} | {claim.number} |" in shown) == (claim.verdict in JUDGED_VERDICTS)
+            row = f"| [{claim.name}]({each.experiment}.md) | {claim.number} |"
+            assert (row in shown) == (claim.verdict in JUDGED_VERDICTS)
 
 
 def test_the_page_on_when_it_pays_is_short_and_names_losses():
