@@ -433,9 +433,9 @@ def _render_figure(ratios: Ratios, once: Ratios, folder: str) -> str:
     return (
         f"![Excess training loss against gradients on three data sets, for varmix, plain shuffling and shuffling once]"
         f"({folder}convex-losses.png)\n\n"
-        f"**How far the training loss is from its minimum, varmix / plain shuffling, after the same number of gradients: "
-        f"{ends}.** Linear models trained by SGD on real data, each method at its own best step; mean and 95 % interval "
-        f"over seeds. Most networks change little.\n"
+        "**How far the training loss is from its minimum, varmix / plain shuffling, after the same number of "
+        f"gradients: {ends}.** Linear models trained by SGD on real data, each method at its own best step; mean and "
+        "95 % interval over seeds. Most networks change little.\n"
     )
 
 
@@ -463,7 +463,8 @@ def _render_pays(convex: Ratios, once: Ratios, held_out: Ratios) -> str:
             f"**Loses: a long tail with a balanced loss**, {_format_ratio(labels['long tail, balanced loss'])} of it. "
             f"Weight the classes in the loss instead.",
             f"**Changes little: most networks.** In held-out loss it is {_count(labels)}.",
-            "**Needs a long step.** Less noise helps where noise limits the step, and training loss more than held-out loss.",
+            "**Needs a long step.** Less noise helps where noise limits the step. Held-out loss gains less than "
+            "training loss.",
         )
     )
 
