@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.oracles import quadratic_program, random_metric, random_mixture
 from varmix._kernels import simplex
 from varmix._kernels.simplex import clip_to_simplex, metric_step, project_restricted, project_simplex, projected_descent
+from varmix.learners._base import half_uniform, make_even_mixture
 from varmix.simplex import RestrictedSimplex
 
 GAMMA = 0.1
@@ -117,6 +118,27 @@ def test_projection_onto_a_simplex_of_another_size_sums_to_it():
     x = np.empty(3)
     project_simplex(np.array([0.5, 0.4, -1.0]), 0.3, x)
     np.testing.assert_allclose(x, [0.2, 0.1, 0.0], rtol=0, atol=1e-15)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.floats(allow_nan=False), max_size=70))
+def test_sorting_is_that_of_numpy(values):
+    u = np.array(values)
+    simplex.sort_descending(u)
+    np.testing.assert_array_equal(u, np.sort(values)[::-1])
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 0.1, 1 / 3, 0.7, 1.0])
+def test_starts_are_projections_to_the_last_bit(gamma):
+    """Learners compute them without the kernel, which would have to be compiled for that alone."""
+    for k in range(2, 200):
+        for start, raw in (
+            (half_uniform(k, gamma), np.append(np.full(k - 1, 0.5 / (k - 1)), 0.5)),
+            (make_even_mixture(k, gamma), np.full(k, 1.0 / k)),
+        ):
+            expected = project(raw, gamma)
+            clip_to_simplex(expected, gamma)
+            np.testing.assert_array_equal(start, expected)
 
 
 @settings(max_examples=200, deadline=None)
