@@ -1,5 +1,6 @@
 """Kernels are kept on disk where there is a place for them, and compiled by every process where there is none."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -168,3 +169,25 @@ def test_nothing_stands_between_a_kernel_and_its_calls():
     assert type(compiled) is type(numba.njit(double))
     assert isinstance(compiled._cache, jit.TolerantCache)
     assert compiled.stats.cache_path == compiled._cache.cache_path
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_garbage_is_not_collected_while_a_kernel_compiles_and_then_as_before(collecting):
+    def compile_signature(signature):
+        seen.append(gc.isenabled())
+        if signature == "wrong":
+            raise TypeError
+        return signature
+
+    seen, dispatcher = [], SimpleNamespace(compile=compile_signature)
+    jit._pause_collecting(dispatcher)
+    was = gc.isenabled()
+    try:
+        (gc.enable if collecting else gc.disable)()
+        assert dispatcher.compile("right") == "right"
+        with pytest.raises(TypeError):
+            dispatcher.compile("wrong")
+        assert gc.isenabled() == collecting
+    finally:
+        (gc.enable if was else gc.disable)()
+    assert seen == [False, False]
