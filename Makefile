@@ -31,7 +31,9 @@ INTEGRATIONS_VENV := .venv-integrations
 run: $(VENV)/.ready-run
 	$(BIN)/python -m lab reproduce --quick
 
+# Kernels first, on two cores: the processes of the tests would all compile them at the same time.
 test: $(VENV)/.ready-test
+	@for areas in "core rl" "sklearn torch"; do $(BIN)/python -m varmix warmup $$areas & done; wait
 	$(BIN)/python -m pytest -n auto
 
 # Damaged states of everything that loads one: `make fuzz N=20000 SEED=0`, or one case again, `make fuzz CASE='...'`.
