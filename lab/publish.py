@@ -444,7 +444,7 @@ def _count(row: Mapping[str, Interval]) -> str:
     worse = [task for task, ratio in row.items() if ratio.low > 1]
     better = sum(ratio.high < 1 for ratio in row.values())
     undecided = len(row) - better - len(worse)
-    parts = [f"better on {better} of {len(row)} problems", f"worse on {len(worse)}"]
+    parts = [f"better on {better} of {len(row)} problems", f"worse on {len(worse) or 'none'}"]
     parts[1] += f" ({'; '.join(worse)})" if worse else ""
     return ", ".join([*parts, f"undecided on {undecided}"] if undecided else parts)
 

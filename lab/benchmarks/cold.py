@@ -3,10 +3,13 @@
 Every use runs in a process of its own with an empty cache, and again with the cache that this left.  Times are
 multiples of what nobody who uses Numba can avoid, measured in the same rounds: importing NumPy and Numba and compiling
 one plain loop.
+
+    python -m lab.benchmarks.cold OTHER_CHECKOUT
+
+compares the library in another checkout with this one, in turns.
 """
 
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -18,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 
 import varmix
+from lab.refusal import Refusal
 
 UNIT = """
 import numba
@@ -117,7 +121,7 @@ def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
 
 
 def measure_rounds(sources: Mapping[str, Path], scale: Scale) -> dict[tuple[str, str, str], list[float]]:
-    """Give CPU seconds by use, source and state of the cache, of all rounds; sources take turns inside a round."""
+    """Return CPU seconds of all rounds, by use, source and state of the cache.  Sources take turns inside a round."""
     seconds: dict[tuple[str, str, str], list[float]] = {}
     for source in sources.values():
         run_process("import varmix.estimators, varmix.rl", source, None)  # writes the bytecode of what is imported
@@ -133,12 +137,31 @@ def measure_rounds(sources: Mapping[str, Path], scale: Scale) -> dict[tuple[str,
 
 
 def run_process(code: str, source: Path, cache: Path | None) -> float:
-    """Run code in a fresh process with the library of a source and this cache; give its CPU seconds."""
+    """Run code in a fresh process with the library of a source and this cache, and return its CPU seconds."""
     settings = {"PYTHONPATH": str(source), "VARMIX_QUIET": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     if cache is not None:
         settings["NUMBA_CACHE_DIR"] = str(cache)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if os.name == "nt":
+        raise Refusal("Windows does not say how much CPU time other processes took. Measure cold starts elsewhere.")
+    before = os.times()
     subprocess.run([sys.executable, "-c", code], env=environment | settings, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+    after = os.times()
+    return (after.children_user + after.children_system) - (before.children_user + before.children_system)
+
+
+def compare(other: Path, console: Console, scale: Scale = FULL_SCALE) -> None:
+    """Print what first results take with the library of another checkout, and with this one."""
+    seconds = measure_rounds({"other": other / "src", "this": SOURCE}, scale)
+    unit = statistics.median(seconds["unit", "", "empty"])
+    console.print(f"CPU with an empty cache, medians of {scale.rounds} rounds; a unit is {unit:.2f} s")
+    for use in scale.uses:
+        before, after = (statistics.median(seconds[use, name, "empty"]) for name in ("other", "this"))
+        console.print(
+            f"{use:<20}  other {before:5.2f} s {before / unit:5.1f} units   this {after:5.2f} s {after / unit:5.1f} "
+            f"units   ratio {after / before:.3f}"
+        )
+
+
+if __name__ == "__main__":
+    compare(Path(sys.argv[1]), Console(width=120, highlight=False))

@@ -27,8 +27,11 @@ class RestrictedSimplex:
         vector = as_vector(v, "v")
         if len(vector) == 0:
             raise ValueError("v must have at least one entry, got none.")
-        nearest = np.empty(len(vector))
-        kernels.project_restricted(vector, self.gamma, nearest)
+        nearest = _project_simplex(vector, 1.0)
+        if nearest[-1] < self.gamma:
+            if len(nearest) > 1:
+                nearest[:-1] = _project_simplex(nearest[:-1], 1.0 - self.gamma)
+            nearest[-1] = self.gamma
         kernels.clip_to_simplex(nearest, self.gamma)
         return nearest
 
@@ -74,3 +77,18 @@ class RestrictedSimplex:
 
     def __repr__(self) -> str:
         return f"RestrictedSimplex(gamma={self.gamma})"
+
+
+def _project_simplex(v: FloatArray, z: float) -> FloatArray:
+    """Return the nearest point to `v` of {x >= 0, sum x = z}: what the kernel of the same name writes, bit for bit.
+
+    Every learner starts with a projection, and compiling the kernel for that alone would take half a second.
+    """
+    top = v.max()
+    with np.errstate(over="ignore"):
+        u = np.sort(v - top)[::-1]
+        u = u[u > -z]  # sums of the others may overflow
+        shifts = (np.cumsum(u) - z) / np.arange(1, len(u) + 1)
+        above = np.flatnonzero(u - shifts > 0.0)
+        nearest: FloatArray = np.maximum((v - top) - (shifts[above[-1]] if len(above) else -z), 0.0)
+    return nearest

@@ -23,6 +23,23 @@ def test_a_use_that_fails_is_no_time(tmp_path):
         run_process("raise SystemExit(3)", SOURCE, tmp_path)
 
 
+def test_two_trees_are_compared_in_turns(monkeypatch, tmp_path):
+    seen = []
+
+    def run(code, source, cache):
+        if cache is not None:
+            seen.append(source)
+            return 8.0 if source == tmp_path / "src" else 4.0
+        return 0.5
+
+    monkeypatch.setattr(cold, "run_process", run)
+    printed = StringIO()
+    cold.compare(tmp_path, Console(file=printed, width=200), Scale(rounds=2, uses=("Dense",)))
+    assert seen == [tmp_path / "src", tmp_path / "src", SOURCE, SOURCE] * 2
+    line = " ".join(printed.getvalue().splitlines()[1].split())
+    assert line == "Dense other 8.00 s 16.0 units this 4.00 s 8.0 units ratio 0.500"
+
+
 def test_uses_are_multiples_of_the_unit(monkeypatch):
     taken = {cold.UNIT: 0.5, USES["groups"]: 6.0}
     seen = []

@@ -32,7 +32,7 @@ from support.readings import read_intervals, read_numbers, read_shares
 SGD = "MLP, imbalanced, SGD"
 # Claims by what their names begin with.
 NOT_WORSE, ALWAYS_ON_CLAIM, ALL_TASKS = "MNIST: not worse", "MNIST: mixtures that are always on", "Other networks"
-GAIN_TELLS, NOISE_TELLS, NOISE_ALONE = "Gain foretells", "Noise tells", "MNIST: too little noise"
+GAIN_TELLS, NOISE_TELLS, NOISE_ALONE = "Gain predicts", "Noise tells", "MNIST: too little noise"
 RARE_PAYS, HALF_IS_ENOUGH = "Rare class: beats", "Rare class: half"
 TRAINING, SAVED, CHANCE = "MNIST: training loss", "MNIST: gradients saved", "Networks: reshuffling"
 
@@ -162,13 +162,13 @@ def test_one_of_many_that_seems_worse_by_chance_is_named_and_no_verdict():
         (1.0, 1.0, 2.0, "holds in part"),
     ],
 )
-def test_gain_and_larger_batches_foretell_ties_and_what_pays(larger, pays, gain, expected):
+def test_gain_and_larger_batches_predict_ties_and_what_pays(larger, pays, gain, expected):
     records = images(gain=gain) + [r for r in rare() if r.config["arm"] != LARGER]
     records += [r for name in MNIST_TASKS for r in ended(name, LARGER, around(larger, seed=4))]
     records += ended(RARE, LARGER, around(pays, seed=5))
     found = claim(records, GAIN_TELLS)
     assert found.verdict == expected
-    right, known = read_shares(found.number.replace("foretold", ""))[0]
+    right, known = read_shares(found.number.replace("predicted", ""))[0]
     assert {"holds": right == known, "holds in part": 0 < right < known}[expected]
     table = Table(records)
     assert table.expected(RARE, ALWAYS_CROSS) == pytest.approx(pays ** (math.log(5) / math.log(4)), rel=0.03)

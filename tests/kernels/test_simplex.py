@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from support.oracles import quadratic_program, random_metric, random_mixture
 from varmix._kernels import simplex
 from varmix._kernels.simplex import clip_to_simplex, metric_step, project_restricted, project_simplex, projected_descent
-from varmix.learners._base import half_uniform, make_even_mixture
 from varmix.simplex import RestrictedSimplex
 
 GAMMA = 0.1
@@ -129,16 +128,20 @@ def test_sorting_is_that_of_numpy(values):
 
 
 @pytest.mark.parametrize("gamma", [1e-3, 0.1, 1 / 3, 0.7, 1.0])
-def test_starts_are_projections_to_the_last_bit(gamma):
-    """Learners compute them without the kernel, which would have to be compiled for that alone."""
-    for k in range(2, 200):
-        for start, raw in (
-            (half_uniform(k, gamma), np.append(np.full(k - 1, 0.5 / (k - 1)), 0.5)),
-            (make_even_mixture(k, gamma), np.full(k, 1.0 / k)),
+def test_the_projection_without_a_kernel_is_the_same_to_the_last_bit(gamma):
+    """Learners start with it, so that nothing is compiled for that alone."""
+    rng = np.random.default_rng(3)
+    for k in range(1, 200):
+        size = 10.0 ** rng.integers(-3, 300)
+        for v in (
+            np.append(np.full(k, 0.5 / k), 0.5),
+            np.full(k, 1.0 / k),
+            rng.normal(size=k),
+            size * rng.normal(size=k),
         ):
-            expected = project(raw, gamma)
+            expected = project(v, gamma)
             clip_to_simplex(expected, gamma)
-            np.testing.assert_array_equal(start, expected)
+            np.testing.assert_array_equal(RestrictedSimplex(gamma).project(v), expected)
 
 
 @settings(max_examples=200, deadline=None)

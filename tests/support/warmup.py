@@ -36,7 +36,7 @@ def run(code, **settings):
 
 
 def find_compiled(area, use):
-    """Give a line for every kernel that a use needs beyond what warming up an area has compiled."""
+    """Return a line for every kernel that a use needs beyond what warming up an area has compiled."""
     done = run(f"area, USE = {area!r}, {use!r}\n{PROBE}")
     assert done.returncode == 0, done.stderr
     return done.stdout

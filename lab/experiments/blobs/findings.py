@@ -68,7 +68,7 @@ def findings(records: Sequence[Record]) -> Findings:
             "norm of the hinge loss's gradient.",
             f"What counts is the iteration from which accuracy {ACCURACY_LEVEL} is never lost again. The first time "
             "that it is reached says little: uniform draws reach it by luck and lose it.",
-            "The seed makes the data and the draws. Samplers are compared seed by seed, and the median ratio is told.",
+            "The seed makes the data and the draws. Numbers are medians of ratios, seed by seed.",
             "Uniform draws run twice with different draws. Others are compared with the geometric mean of both. How "
             "far the two are apart shows what chance alone does. Quick runs have them once.",
             "The paper does not print where the blobs lie. Ours were chosen on seeds 500 to 509, which are not used "

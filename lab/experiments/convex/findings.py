@@ -34,8 +34,8 @@ def findings(records: Sequence[Record]) -> Findings:
         "Every arm has the step that was best for it on seeds 900 to 903, to half an octave. Least squares at batch 1 "
         "uses seeds 900 to 911, because its best steps are at the edge of stability.",
         "The baseline is reshuffling: two arms of independent runs, pooled. One beside the other shows how far chance "
-        "goes. Both have 36 seeds in batches of 32. With 12 seeds, as all had at first, one was 1.14 [1.01, 1.29] of "
-        "the other over all problems.",
+        "goes. Both have 36 seeds in batches of 32, because with 12, as all arms had at first, the interval of one "
+        "beside the other missed 1.",
         "Settings were chosen with the first seven problems in view. The others show whether they hold beyond those.",
         *([f"Not run here, because data are missing or the mode is quick: {'; '.join(absent)}."] if absent else []),
         *_find_edges(records),

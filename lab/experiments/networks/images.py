@@ -105,13 +105,13 @@ def _judge_prediction(table: Table, tasks: Sequence[str]) -> Claim:
     verdict: Verdict = "holds" if all(right) else "holds in part" if any(right) else "does not hold"
     columns: dict[str, dict[str, str]] = {}
     for (task, arm), value in known.items():
-        columns.setdefault(f"{arm}: foretold", {})[task] = f"{value:.3g}"
+        columns.setdefault(f"{arm}: predicted", {})[task] = f"{value:.3g}"
         columns.setdefault(f"{arm}: observed", {})[task] = format_interval(table.relative(task, arm, "test"))
     return Claim(
-        "Gain foretells where it pays",
-        f"The foretold ratio L^log4(G) is {MIN_TIE_RATIO} to {MAX_LOSS_RATIO} on MNIST, and below {MIN_TIE_RATIO} "
+        "Gain predicts where it pays",
+        f"The predicted ratio L^log4(G) is {MIN_TIE_RATIO} to {MAX_LOSS_RATIO} on MNIST, and below {MIN_TIE_RATIO} "
         "where the mixture pays.",
-        f"{sum(right)} of {len(right)} foretold",
+        f"{sum(right)} of {len(right)} predicted",
         verdict if _enough_larger(table) else "too few runs",
         f"{describe_settings(table, [*tasks, RARE], (LARGER, *ALWAYS_ON))}; mixtures that are always on",
         beyond=True,

@@ -3,9 +3,9 @@
 Machine code is kept on disk by Numba.  That must never be why a program does not start: where no folder can be written
 to, the disk is full or a file is damaged, varmix warns once and compiles in memory.
 
-The first call after installation takes some seconds, of which a line on stderr tells.  What costs seconds to compile is
-NumPy: a sort 1.3, `a[:] = b` of two arrays 1.2 the first time, a sum 0.2, while a plain loop takes 0.1.  So kernels are
-plain loops, and few are nested: each is compiled again into all that call it.
+The first call after installation compiles for some seconds, and says so on stderr.  A plain loop compiles in 0.1 s;
+NumPy takes longer: `np.sort` 1.3 s, the first `a[:] = b` of two arrays 1 s, a sum 0.2 s.  So kernels are plain loops.
+They are nested little, because a kernel is compiled again into each one that calls it.
 """
 
 import gc
@@ -38,7 +38,8 @@ def part(function: F) -> F:
     """Compile into every kernel that calls it: for the small things that are done for each item of a loop.
 
     A call that is given all arrays of a matrix counts references to them, which for short rows takes longer than the
-    row.  Only rows are worth it: draws, sum trees and replay buffers were no faster when compiled like this.
+    row.  It is worth it for rows, and for a line or two that several kernels share.  Draws, sum trees and replay
+    buffers were no faster when compiled like this.
     """
     return _compile_function(function, inline="always")
 
@@ -56,7 +57,7 @@ def _compile_function(function: F, inline: Literal["never", "always"] = "never")
 
 
 def _pause_collecting(dispatcher: Any) -> None:  # noqa: ANN401
-    """Let it compile without the garbage collector, which takes a tenth of that time and finds next to nothing."""
+    """Turn the garbage collector off while a kernel compiles: it takes a tenth of that time and finds nothing much."""
     compile_signature = dispatcher.compile
 
     def compile_without_collecting(signature: object) -> object:

@@ -135,7 +135,7 @@ CUT_SHORT = -2
 
 @part
 def copy_vector(source: FloatArray, out: FloatArray) -> None:
-    """Write one vector into another: for `out[:] = source` a second of texts for errors would be compiled."""
+    """Write one vector into another.  `out[:] = source` would take a second to compile, most of it for its errors."""
     for j in range(source.shape[0]):
         out[j] = source[j]
 
@@ -170,25 +170,29 @@ def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
 
 @kernel
 def sort_descending(u: FloatArray) -> None:
-    """Heap sort in place: a few plain loops, where NumPy's sort would take a second to compile."""
+    """Heap sort in place.  NumPy's sort would take more than a second to compile."""
     d = u.shape[0]
-    for step in range(d // 2 + d):
-        if step < d // 2:  # build the heap, whose smallest entry is on top
-            root, end = d // 2 - 1 - step, d
-        else:  # put that behind the heap
-            root, end = 0, d - 1 - (step - d // 2)
-            u[0], u[end] = u[end], u[0]
-        value = u[root]
+    for root in range(d // 2 - 1, -1, -1):
+        _sift_down(u, root, d)
+    for end in range(d - 1, 0, -1):  # the smallest entry, on top of the heap, goes behind it
+        u[0], u[end] = u[end], u[0]
+        _sift_down(u, 0, end)
+
+
+@kernel
+def _sift_down(u: FloatArray, root: int, end: int) -> None:
+    """Move the entry at `root` down the heap u[:end], in which no entry is larger than those below it."""
+    value = u[root]
+    child = 2 * root + 1
+    while child < end:
+        if child + 1 < end and u[child + 1] < u[child]:
+            child += 1
+        if not u[child] < value:
+            break
+        u[root] = u[child]
+        root = child
         child = 2 * root + 1
-        while child < end:
-            if child + 1 < end and u[child + 1] < u[child]:
-                child += 1
-            if not u[child] < value:
-                break
-            u[root] = u[child]
-            root = child
-            child = 2 * root + 1
-        u[root] = value
+    u[root] = value
 
 
 @kernel
@@ -199,8 +203,7 @@ def project_restricted(v: FloatArray, gamma: float, out: FloatArray) -> None:
     if out[last] < gamma:
         if last > 0:
             head = np.empty(last)
-            for j in range(last):
-                head[j] = out[j]
+            copy_vector(out[:last], head)
             project_simplex(head, 1.0 - gamma, out[:last])
         out[last] = gamma
 
@@ -301,8 +304,7 @@ def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray,
     for j in range(k):
         total += x[j]
     if not math.isfinite(total):
-        for j in range(k):
-            x[j] = w[j]
+        copy_vector(w, x)
         return -1
     return pivots
 

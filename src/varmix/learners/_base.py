@@ -9,7 +9,7 @@ import numpy as np
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError, read_count, read_number, require_entries, restore_array
 from varmix._core.validation import FloatArray, State, as_count
-from varmix._kernels.simplex import clip_to_simplex
+from varmix.simplex import RestrictedSimplex
 
 
 class HasMixture(Protocol):
@@ -64,7 +64,7 @@ def set_frozen(learner: object, **settings: float | int) -> None:
 
 def make_even_mixture(k: int, gamma: float) -> FloatArray:
     """Give 1/k for every component, the paper's start, projected onto the restricted simplex."""
-    return _project_start(np.full(as_count(k, "k"), 1.0 / k), gamma)
+    return RestrictedSimplex(gamma).project(np.full(as_count(k, "k"), 1.0 / k))
 
 
 def half_uniform(k: int, gamma: float) -> FloatArray:
@@ -73,28 +73,7 @@ def half_uniform(k: int, gamma: float) -> FloatArray:
         return np.ones(1)
     mixture = np.full(k, 0.5 / (k - 1))
     mixture[-1] = 0.5
-    return _project_start(mixture, gamma)
-
-
-def _project_start(mixture: FloatArray, gamma: float) -> FloatArray:
-    """Project onto the restricted simplex as the kernels do, to the last bit, with nothing to compile."""
-    start = _project_simplex(mixture, 1.0)
-    if start[-1] < gamma:
-        if len(start) > 1:
-            start[:-1] = _project_simplex(start[:-1], 1.0 - gamma)
-        start[-1] = gamma
-    clip_to_simplex(start, gamma)
-    return start
-
-
-def _project_simplex(v: FloatArray, z: float) -> FloatArray:
-    top = v.max()
-    u = np.sort(v - top)[::-1]
-    u = u[u > -z]
-    shifts = (np.cumsum(u) - z) / np.arange(1, len(u) + 1)
-    above = np.flatnonzero(u - shifts > 0.0)
-    projected: FloatArray = np.maximum((v - top) - (shifts[above[-1]] if len(above) else -z), 0.0)
-    return projected
+    return RestrictedSimplex(gamma).project(mixture)
 
 
 def save_state(state: HasMixture) -> State:

@@ -107,9 +107,8 @@ def _choose_centers(
         candidates = read_rows(rows, points, centers.shape[1])
         best = 0
         if len(points) > 1:
-            if (
-                k == 1
-            ):  # the first centre is taken off dense rows before they are multiplied: lengths are distances to it
+            if k == 1:
+                # Dense rows are multiplied less the first centre, so their lengths are the distances to it.
                 lengths = squares.copy()
                 if len(rows.indptr):
                     kernels.measure_rows(rows, lengths)
