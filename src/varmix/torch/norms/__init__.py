@@ -1,6 +1,6 @@
-"""Norms: what to feed back about the examples of a batch, from the cheapest to the most exact.
+"""Norms: numbers per example to feed back, from the cheapest to the most exact.
 
-`losses` costs nothing, `last_layer` next to nothing, `ghost` some of a training step and `exact` several of them.
+`losses` costs nothing, `last_layer` next to nothing, `ghost` a part of a training step, and `exact` several steps.
 """
 
 from varmix.torch.norms._cheap import last_layer, losses

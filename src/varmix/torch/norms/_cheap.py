@@ -1,4 +1,4 @@
-"""Norms from what a training step has at hand anyway: its losses, or its logits."""
+"""Norms from what a training step computes anyway: its losses, or its logits."""
 
 import torch
 from torch.nn.functional import softmax
@@ -7,14 +7,24 @@ from varmix.torch._tensors import as_singles
 
 
 def losses(values: torch.Tensor) -> torch.Tensor:
-    """Give per-example losses as norms: detached, and averaged over the positions of a sequence or an image.
+    """Return per-example losses as norms: detached, and averaged over the positions of a sequence or an image.
 
-    The crudest of norms: a loss says how wrong an example is, and not how much it would change the parameters.
+    These are the crudest norms. A loss says how wrong an example is, not how much it would change the parameters.
 
     Parameters
     ----------
-    values
+    values : torch.Tensor
         Losses (m,) or (m, ...), from a loss with `reduction="none"`.
+
+    Returns
+    -------
+    torch.Tensor
+        One number per example, (m,).
+
+    Raises
+    ------
+    ValueError
+        If `values` is a scalar, the mean or the sum of the losses.
 
     Examples
     --------
@@ -22,7 +32,7 @@ def losses(values: torch.Tensor) -> torch.Tensor:
     tensor([2.0000, 0.5000])
     """
     if values.dim() == 0:
-        raise ValueError("losses must be one per example, got their mean or sum. Pass reduction='none' to the loss.")
+        raise ValueError("losses must be one per example, got a scalar. Pass reduction='none' to the loss.")
     return as_singles(values).reshape(len(values), -1).mean(1)
 
 
@@ -34,27 +44,42 @@ def last_layer(
     features: torch.Tensor | None = None,
     ignore_index: int = -100,
 ) -> torch.Tensor:
-    """Give the norms of the gradients of the losses with respect to the logits: no further pass is needed.
+    """Return the norms of the gradients of the losses with respect to the logits, without a backward pass.
 
-    Up to a factor that hardly differs between examples these bound the norms of whole gradients (Katharopoulos and
-    Fleuret, 2018).  For cross entropy they are `|softmax(z) - onehot(y)|`.  The loss of an example is the mean over its
-    positions, or over its outputs where these have a loss each.
+    For cross entropy they are `|softmax(z) - onehot(y)|`. Up to a factor that hardly differs between examples they
+    bound the norms of whole gradients [1]_. The loss of an example is the mean over its positions, or over its outputs
+    if each of them has a loss.
 
     Parameters
     ----------
-    logits
-        What the model gives: (m, C) or (m, C, ...) for cross entropy, (m,) or (m, ...) for the other losses.
-    targets
-        Classes (m, ...), or probabilities in the shape of the logits, whose sum over classes is one; for the other
-        losses values in that shape.
-    loss
-        `"cross_entropy"`; `"binary"`, that of single logits, as in `binary_cross_entropy_with_logits`, also for several
-        labels per example; or `"squared"`, `(z - y)^2`, as in `mse_loss`.
-    features
-        The input (m, d) of a last layer that is linear, with a bias: its exact gradient norms `|dz| sqrt(|h|^2 + 1)`
-        are given then.
-    ignore_index
-        Positions of this class have no loss; an example of nothing else has norm zero.
+    logits : torch.Tensor
+        Outputs of the model: (m, C) or (m, C, ...) for cross entropy, (m,) or (m, ...) for the other losses.
+    targets : torch.Tensor
+        For cross entropy classes (m, ...), or probabilities in the shape of the logits that sum to one over classes.
+        For the other losses values in the shape of the logits.
+    loss : {"cross_entropy", "binary", "squared"}, default "cross_entropy"
+        `"binary"` is the loss of single logits, as in `binary_cross_entropy_with_logits`, also for several labels per
+        example. `"squared"` is `(z - y)^2`, as in `mse_loss`.
+    features : torch.Tensor of shape (m, d), optional
+        Input h of a last layer that is linear with a bias. Then the result is the exact gradient norm of this layer,
+        `|dz| sqrt(|h|^2 + 1)`. Default: None.
+    ignore_index : int, default -100
+        Positions of this class have no loss. An example without other positions has norm zero.
+
+    Returns
+    -------
+    torch.Tensor
+        One norm per example, (m,), detached.
+
+    Raises
+    ------
+    ValueError
+        If the shapes or types do not fit, or probabilities do not sum to one.
+
+    References
+    ----------
+    .. [1] Katharopoulos and Fleuret, "Not all samples are created equal: deep learning with importance sampling", ICML
+       2018.
 
     Examples
     --------
@@ -72,7 +97,7 @@ def last_layer(
         sizes = 2 * (z - targets)
     elif loss == "binary":
         y = targets.to(z.dtype)
-        sizes = (1 - y) * z.sigmoid() - y * (-z).sigmoid()  # sigmoid(z) - y, which would cancel where it saturates
+        sizes = (1 - y) * z.sigmoid() - y * (-z).sigmoid()  # sigmoid(z) - y without cancellation
     elif targets.is_floating_point():
         _check_probabilities(targets)
         sizes = _from_probabilities(z, as_singles(targets))
@@ -86,9 +111,9 @@ def last_layer(
 
 
 def _from_classes(z: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-    """Give `|softmax(z) - onehot(y)|` at every position, accurate also where the right class has nearly all."""
+    """Return `|softmax(z) - onehot(y)|` at every position, accurate also where the right class has nearly all mass."""
     others = softmax(z, 1).scatter(1, classes.unsqueeze(1), 0.0)
-    missing = others.sum(1, keepdim=True)  # 1 - p_y, which would cancel
+    missing = others.sum(1, keepdim=True)  # 1 - p_y without cancellation
     shares = others / missing.clamp_min(torch.finfo(z.dtype).tiny)
     return missing.squeeze(1) * (1 + shares.square().sum(1)).sqrt()
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from varmix.torch._tensors import as_singles
+from varmix.torch._torch_internals import count_changes, find_base, identify_backward
 from varmix.torch.norms._layer_rules import (
     Part,
     check_supported,
@@ -25,7 +26,7 @@ from varmix.torch.norms._layer_rules import (
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a module: what went in, whether that was overwritten since, and the gradient of what came out."""
+    """One call of a module: its input, whether that was overwritten since, and the gradient of its output."""
 
     name: str
     module: nn.Module
@@ -34,7 +35,7 @@ class Call:
     overwritten: bool = False
 
     def part(self, parameter: str) -> Part:
-        """Give what this call adds to the per-example gradients of a parameter of its module."""
+        """Return what this call adds to the per-example gradients of a parameter of its module."""
         rule = find_rules(self.module)[parameter]
         if self.overwritten and needs_input(rule):
             raise RuntimeError(
@@ -46,7 +47,7 @@ class Call:
 
 
 def watch_calls(name: str, module: nn.Module, take: Callable[[Call], None]) -> Any:  # noqa: ANN401
-    """Let `take` have every call of the module, once its gradient is there; give the handle of the hook."""
+    """Pass every call of the module to `take` once its gradient is known; return the handle of the hook."""
 
     def called(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: torch.Tensor) -> None:
         if not output.requires_grad:
@@ -55,27 +56,28 @@ def watch_calls(name: str, module: nn.Module, take: Callable[[Call], None]) -> A
         if x.dim() < least_dimensions(module):
             raise ValueError(
                 f"The first dimension of every input must be the example: {name!r} got {tuple(x.shape)}, which has "
-                f"no such dimension. Add one, also where there is one example only."
+                f"no such dimension. Add one, also for a single example."
             )
-        shape, version = output.shape, _count_changes(x)
+        shape, version = output.shape, count_changes(x)
 
         def reached(grad: torch.Tensor) -> None:
-            take(Call(name, module, x, grad.detach().reshape(shape), _count_changes(x) != version))
+            take(Call(name, module, x, grad.detach().reshape(shape), count_changes(x) != version))
 
-        # The graph keeps the input, not we: what gets no gradient is forgotten with its graph.
+        # Only the graph keeps the input, so a call without a gradient is freed with its graph.
         _find_root(name, output).register_hook(reached)
 
-    # Before the hooks of others, which may give another output than the module's own.
+    # Before other hooks, which may replace the output of the module.
     return module.register_forward_hook(called, with_kwargs=True, prepend=True)
 
 
 def _find_root(name: str, output: torch.Tensor) -> torch.Tensor:
     """Return the tensor whose hook sees the whole gradient of an output, also if the output changes in place later.
 
-    An operation in place moves a tensor to another place of the graph, and its hooks stay where all gradients still
-    pass.  Not so for a view, such as the output of `Linear` for sequences: there they pass through its base only.
+    An operation in place moves a tensor to another node of the graph.  Its hooks stay at the old node, and the whole
+    gradient still flows through that.  If the tensor is a view, as the output of `Linear` for sequences is, the
+    gradient flows through its base only.
     """
-    base = output._base
+    base = find_base(output)
     if base is None:
         return output
     if base.numel() == output.numel() and base.is_contiguous() and output.is_contiguous():
@@ -87,13 +89,8 @@ def _find_root(name: str, output: torch.Tensor) -> torch.Tensor:
     )
 
 
-def _count_changes(x: torch.Tensor) -> int:
-    """Return how often a tensor was changed in place; tensors of inference mode do not count that."""
-    return 0 if x.is_inference() else x._version
-
-
 def collect_uses(calls: Sequence[Call]) -> dict[nn.Parameter, list[tuple[Call, str]]]:
-    """Give, for every trainable parameter, the calls that used it and its name in their modules."""
+    """Return, for every trainable parameter, the calls that used it and its name in their modules."""
     found: dict[nn.Parameter, list[tuple[Call, str]]] = defaultdict(list)
     for call in calls:
         for name, parameter in list_trainable(call.module).items():
@@ -102,7 +99,7 @@ def collect_uses(calls: Sequence[Call]) -> dict[nn.Parameter, list[tuple[Call, s
 
 
 def count_examples(calls: Sequence[Call]) -> int:
-    """Give the number of examples, which all calls must agree on."""
+    """Return the number of examples; raise `ValueError` if calls differ in it."""
     sizes = {len(call.x): call for call in calls}
     if len(sizes) > 1:
         found = ", ".join(f"{call.name!r} got {tuple(call.x.shape)}" for call in sizes.values())
@@ -114,7 +111,21 @@ def count_examples(calls: Sequence[Call]) -> int:
 
 
 class GhostNorms:
-    """What the block of `ghost` has seen: `norms` tells it, once after each backward pass."""
+    """What a block of `ghost` has seen of a backward pass; `norms` computes the per-example norms from it.
+
+    Parameters
+    ----------
+    parameters : mapping of str to torch.nn.Parameter
+        The trainable parameters of the model by name.
+
+    Examples
+    --------
+    >>> model = nn.Linear(2, 1, bias=False)
+    >>> with ghost(model) as seen:
+    ...     model(torch.tensor([[3.0, 4.0], [0.0, 1.0]])).mean().backward()
+    >>> seen.norms()
+    tensor([5., 1.])
+    """
 
     def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
         self._parameters = parameters
@@ -122,18 +133,23 @@ class GhostNorms:
         self._forget()
 
     def norms(self, weights: ArrayLike | torch.Tensor | None = None, reduction: str = "mean") -> torch.Tensor:
-        """Give the norms (m,) of the gradients of the losses of single examples, without weights.
+        """Return the gradient norms of single examples, without the weights. Call it once after each backward pass.
 
-        What was seen are gradients of `weights_i loss_i / m`, or of `weights_i loss_i` where losses were summed; this
-        is undone here.  Then everything is forgotten: one reading for a backward pass.
+        The backward pass saw gradients of `weights_i loss_i / m`, or of `weights_i loss_i` if losses were summed. Pass
+        the same weights, and the result is the norm of the gradient of `loss_i`.
 
         Parameters
         ----------
-        weights
-            What the losses were multiplied with: one for each example, or one number for all, such as the scale of a
-            `GradScaler`.
-        reduction
-            `"mean"` or `"sum"`: how weighted losses became one.
+        weights : torch.Tensor or array-like of shape (m,), or float, optional
+            What the losses were multiplied by: one weight per example, or one number for all, such as the scale of a
+            `GradScaler`. Default: one.
+        reduction : {"mean", "sum"}, default "mean"
+            How the weighted losses became one.
+
+        Returns
+        -------
+        torch.Tensor
+            Gradient norms (m,).
         """
         used = collect_uses(self._calls)
         self._check(used)
@@ -147,13 +163,13 @@ class GhostNorms:
         return norms
 
     def _check(self, used: Mapping[nn.Parameter, object]) -> None:
-        """Refuse to tell norms where gradients are missing or mixed up."""
+        """Raise `RuntimeError` if gradients are missing, or of several backward passes."""
         passes, unseen = len(self._passes), {name for name in self._reached if self._parameters[name] not in used}
         if passes > 1:
             self._forget()
             raise RuntimeError(
-                f"{passes} backward passes came before norms() was read, and their gradients cannot be told apart: "
-                f"read norms() after each. Checkpoints inside the model need use_reentrant=False."
+                f"{passes} backward passes came before norms() was read, and their gradients cannot be separated. "
+                f"Read norms() after each. Checkpoints inside the model need use_reentrant=False."
             )
         if unseen:
             raise RuntimeError(
@@ -173,33 +189,45 @@ class GhostNorms:
     def _take(self, call: Call) -> None:
         if not self._open:
             return
-        # A second pass is counted and not kept: whoever never reads would otherwise run out of memory.
-        self._passes.add(torch._C._current_graph_task_id())
+        # Calls of a second pass are counted and not kept, so that a loop that never reads does not run out of memory.
+        self._passes.add(identify_backward())
         if len(self._passes) == 1:
             self._calls.append(call)
 
     def _reach(self, name: str) -> Any:  # noqa: ANN401
-        """Give a handle of the hook on the gradient of a parameter."""
+        """Watch the gradient of a parameter and return the handle of the hook."""
         return self._parameters[name].register_hook(lambda grad: self._reached.add(name))
 
 
 @contextmanager
 def ghost(model: nn.Module) -> Iterator[GhostNorms]:
-    """Give exact gradient norms of single examples from one backward pass, the one that training needs anyway.
+    """Compute exact per-example gradient norms from the backward pass of a training step.
 
-    The norm of an example is that of the gradient of its loss with respect to all trainable parameters of the model.
-    Layers may be called several times, and share parameters.  Per-example gradients are never kept, and are only
-    written down, one parameter at a time, where they are smaller than what avoids it.
+    Run forward and backward inside the block, then call `norms` on the result. The norm of an example is that of the
+    gradient of its loss with respect to all trainable parameters. Layers may be called several times and share
+    parameters. Per-example gradients are not stored, except for one parameter at a time where that needs less memory.
 
-    Known are `Linear`, `Conv1d` to `Conv3d`, `Embedding`, `LayerNorm`, `RMSNorm` and `GroupNorm`; a model with other
-    trainable parameters is refused.  The first dimension of all inputs of these must be the example.  Use of a
-    parameter through a function instead of its module, as in `linear(x, embedding.weight)`, is **not seen**: it is
-    refused where the module is not called at all, and is missing from the norms where it is called as well.
+    Supported layers are `Linear`, `Conv1d` to `Conv3d`, `Embedding`, `LayerNorm`, `RMSNorm` and `GroupNorm`. The first
+    dimension of all their inputs must be the example.
+
+    A parameter that is used through a function instead of its module, as in `linear(x, embedding.weight)`, is **not
+    seen**. If its module is never called, `norms` raises an error. If its module is called too, this use is missing
+    from the norms.
 
     Parameters
     ----------
-    model
-        Any module; hooks are on it until the block is left.
+    model : torch.nn.Module
+        The model. Hooks stay on it until the block ends.
+
+    Yields
+    ------
+    GhostNorms
+        Its method `norms` returns the norms of the last backward pass.
+
+    Raises
+    ------
+    ValueError
+        If the model has trainable parameters in other layers, or mixes examples.
 
     Examples
     --------
@@ -225,7 +253,7 @@ def ghost(model: nn.Module) -> Iterator[GhostNorms]:
 
 
 def _compute_factors(weights: ArrayLike | torch.Tensor | None, m: int, reduction: str) -> torch.Tensor:
-    """Give what the gradient of each example was multiplied with."""
+    """Return the factor of each example's gradient."""
     if reduction not in ("mean", "sum"):
         raise ValueError(f"reduction must be 'mean' or 'sum', as the losses became one, got {reduction!r}.")
     given = 1.0 if weights is None else weights
@@ -233,5 +261,8 @@ def _compute_factors(weights: ArrayLike | torch.Tensor | None, m: int, reduction
     if values.shape not in ((), (m,)):
         raise ValueError(f"weights must be one per example, ({m},), or one number: got {tuple(values.shape)}.")
     if not bool((values > 0).all() and values.isfinite().all()):
-        raise ValueError("weights must be finite and above zero: what was multiplied by zero cannot be told.")
+        raise ValueError(
+            "weights must be finite and positive: the norm of an example whose loss was multiplied by zero cannot be "
+            "recovered."
+        )
     return values / m if reduction == "mean" else values

@@ -1,4 +1,4 @@
-"""Exact: one gradient for each example, for any model, at the price of them all."""
+"""Exact norms: one gradient per example, for any model, at the cost of computing them all."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -22,21 +22,33 @@ def exact(
     *,
     chunk_size: int | None = None,
 ) -> torch.Tensor:
-    """Give the norms of the gradients of all examples, by a backward pass of its own with a gradient for each.
+    """Return the gradient norms of all examples, from a backward pass of its own with one gradient per example.
 
-    Works for whatever `torch.func.vmap` works for; dropout differs between examples.  Takes the memory of a whole
-    gradient for each example of a chunk.
+    It works with every model that `torch.func.vmap` supports; dropout differs between examples. It needs the memory of
+    a whole gradient for each example of a chunk.
 
     Parameters
     ----------
-    model
-        The module; its trainable parameters count, and stay as they are.
-    loss
-        From outputs and targets of a batch of one to a scalar.
-    x, y
-        Inputs and targets, (m, ...) each; of a model with several inputs these in a tuple, or by name in a dictionary.
-    chunk_size
-        How many examples are taken at once; all of them unless told.
+    model : torch.nn.Module
+        The model. Its trainable parameters count, and stay unchanged.
+    loss : callable
+        From the outputs and targets of a batch of one example to a scalar.
+    x : torch.Tensor, sequence or mapping of torch.Tensor
+        Inputs (m, ...). Several inputs come in a tuple, or by name in a dictionary.
+    y : torch.Tensor
+        Targets (m, ...).
+    chunk_size : int, optional
+        Number of examples that are computed at once. Default: all.
+
+    Returns
+    -------
+    torch.Tensor
+        Gradient norms (m,).
+
+    Raises
+    ------
+    ValueError
+        If x and y do not have one row per example, the model mixes examples, or nothing is trainable.
 
     Examples
     --------
@@ -49,7 +61,7 @@ def exact(
     check_apart(model)
     parameters = {name: each.detach() for name, each in model.named_parameters() if each.requires_grad}
     if not parameters:
-        raise ValueError("The model has no trainable parameters, so that nothing has a gradient: requires_grad_().")
+        raise ValueError("The model has no trainable parameters. Call requires_grad_() on those that should count.")
 
     def value(parameters: dict[str, torch.Tensor], args: Args, kwargs: Kwargs, y: torch.Tensor) -> torch.Tensor:
         ones, named = tuple(each[None] for each in args), {name: each[None] for name, each in kwargs.items()}
@@ -81,5 +93,7 @@ def _check_rows(inputs: Sequence[object], y: object) -> None:
 
 def _require_scalar(value: torch.Tensor) -> torch.Tensor:
     if value.dim():
-        raise ValueError(f"loss must give a scalar for a batch of one, got {tuple(value.shape)}. Take its mean or sum.")
+        raise ValueError(
+            f"loss must return a scalar for a batch of one, got {tuple(value.shape)}. Take its mean or its sum."
+        )
     return value
