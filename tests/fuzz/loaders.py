@@ -148,10 +148,10 @@ class Checked(Counting):
     """A source with a state of its own, which it checks."""
 
     def load_state_dict(self, state):
-        position, passes = state["position"], state["passes"]
-        if set(state) != {"position", "passes"} or not (type(position) is type(passes) is int):
+        position, epochs = state["position"], state["epochs"]
+        if set(state) != {"position", "epochs"} or not (type(position) is type(epochs) is int):
             raise TypeError("not a state of this source")
-        if not (0 <= position <= self.n and -1 <= passes < 2**40):
+        if not (0 <= position <= self.n and -1 <= epochs < 2**40):
             raise ValueError("a place outside of this source")
         super().load_state_dict(state)
 

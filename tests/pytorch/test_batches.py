@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 import varmix
 from support.loaders import EAGER, LABELS, Numbers, losses
 from varmix.torch import MixtureBatchSampler
-from varmix.torch._epoch import MAX_WAITING_RECEIPTS
+from varmix.torch._engine import MAX_WAITING_RECEIPTS
 
 
 def make(**options):
@@ -108,7 +108,7 @@ def test_lists_of_indices_are_lists():
 def test_numbers_of_another_sampler_are_refused():
     mine, other = make(), make()
     (*_, first), (*_, second) = next(iter(loader_of(mine))), next(iter(loader_of(other)))
-    with pytest.raises(ValueError, match=r"not in flight: .*of another sampler"):
+    with pytest.raises(ValueError, match=r"Unknown draw_id .*belongs to another sampler"):
         mine.update(second, torch.ones(8))
     assert mine.meter.draws == 0
     mine.update(first, torch.ones(8))
@@ -131,7 +131,7 @@ class Shrinking(Numbers):
 
 
 def test_samples_that_are_left_out_are_noticed():
-    with pytest.raises(ValueError, match=r"one sample for every index: got \d for 8. Give something in place"):
+    with pytest.raises(ValueError, match=r"one sample per index: got \d for 8. Return something in place"):
         list(loader_of(make(), Shrinking()))
 
 
@@ -161,10 +161,10 @@ def test_what_is_no_number_of_a_draw_is_refused(draw):
         batches.update(draw, torch.ones(8))
 
 
-def test_draws_ahead_are_let_go_where_nobody_gives_feedback():
+def test_draws_in_flight_are_dropped_where_nobody_gives_feedback():
     batches = MixtureBatchSampler(np.zeros(10, int), 1, rng=0, steps=3 * MAX_WAITING_RECEIPTS)
     ids = [slots.draw_id for slots in batches]
-    assert len(batches.state_dict()["loader"][0]["passes"]["ahead"]) == MAX_WAITING_RECEIPTS
+    assert len(batches.state_dict()["loader"][0]["epoch"]["in_flight"]) == MAX_WAITING_RECEIPTS
     batches.update(ids[-1], torch.ones(1))
 
 
@@ -175,7 +175,7 @@ def test_a_dataset_of_another_length_is_not_tagged():
 
 @pytest.mark.parametrize("name", ["weight", "draw_id"])
 def test_entries_of_the_batch_are_not_overwritten(name):
-    with pytest.raises(ValueError, match=f"entry '{name}' of its own"):
+    with pytest.raises(ValueError, match=f"already has an entry '{name}'"):
         next(iter(loader_of(make(), collate_fn=lambda samples: {name: samples})))
 
 
@@ -185,7 +185,7 @@ def test_a_number_that_is_not_in_flight_is_refused(draw_id):
     loop = iter(loader_of(batches, num_workers=1))
     batches.update(next(loop)[-1], torch.ones(8))
     before = str(batches.state_dict())
-    with pytest.raises(ValueError, match=f"draw_id {draw_id} is not in flight"):
+    with pytest.raises(ValueError, match=f"Unknown draw_id {draw_id}:"):
         batches.update(draw_id, torch.ones(8))
     assert str(batches.state_dict()) == before
 
@@ -198,11 +198,11 @@ def test_norms_that_are_refused_do_not_use_up_the_receipt():
     batches.update(draw_id, torch.ones(8))
 
 
-def test_receipts_without_feedback_are_let_go_after_a_while():
+def test_receipts_without_feedback_are_dropped_after_a_while():
     batches = MixtureBatchSampler(np.zeros(10, int), 1, rng=0, steps=MAX_WAITING_RECEIPTS + 10)
     ids = [slots.draw_id for slots in batches]
     batches.update(ids[-1], torch.ones(1))
-    with pytest.raises(ValueError, match="not in flight"):
+    with pytest.raises(ValueError, match="Unknown draw_id"):
         batches.update(ids[0], torch.ones(1))
     batches.update(ids[20], torch.ones(1))
 
@@ -271,7 +271,7 @@ def test_samples_that_are_a_batch_already_are_refused():
         def __getitems__(self, indices):
             return torch.tensor(indices)
 
-    with pytest.raises(TypeError, match="__getitems__ of Whole must give a list"):
+    with pytest.raises(TypeError, match="__getitems__ of Whole must return a list"):
         next(iter(loader_of(make(), Whole("number"))))
 
 

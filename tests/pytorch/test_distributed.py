@@ -91,7 +91,7 @@ def test_shards_of_one_seed_draw_each_on_their_own(two):
         ("dataset", "ValueError: The dataset has 99 items"),
         ("layout", "ValueError: layout must be one of"),
         ("in_order", "ValueError: in_order=False"),
-        ("shuffle", "TypeError: shuffle: what is drawn is up to the loader"),
+        ("shuffle", "TypeError: shuffle: an AdaptiveLoader draws the batches itself"),
         ("gamma", "ValueError: gamma must lie in"),
         ("steps", "ValueError: steps must be at least 1"),
         ("sync_every", "ValueError: sync_every must be at least 1"),
@@ -211,7 +211,7 @@ def test_gradients_that_are_averaged_train_as_one_process(two):
 def test_a_round_that_one_refuses_counts_on_none(refusals):
     first, second = (found["nan"] for found in refusals)
     assert first[0] == second[0] == 3
-    assert "Another process refused" in first[1]
+    assert "Another process rejected" in first[1]
     assert "nan" in second[1]
     assert [first[2], second[2]] == [True, True]  # nothing was applied
     assert refusals[0]["bits"] == refusals[1]["bits"]
@@ -221,7 +221,7 @@ def test_a_round_that_one_refuses_counts_on_none(refusals):
 def test_a_round_that_is_refused_between_exchanges_is_left_out_of_the_next(refusals):
     (first,), (second,) = (found["late"] for found in refusals)
     assert (first[0], second[0]) == (3, 1)
-    assert "Another process refused" in first[1]
+    assert "Another process rejected" in first[1]
     assert "infinite" in second[1]
     assert refusals[0]["late_bits"] == refusals[1]["late_bits"]
     assert refusals[0]["late_draws"] == refusals[1]["late_draws"] == 7 * 24
@@ -230,8 +230,8 @@ def test_a_round_that_is_refused_between_exchanges_is_left_out_of_the_next(refus
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("twice", "ValueError: Receipt 0 waits to be exchanged already"),
-        ("save", "RuntimeError: 2 rounds of feedback are still to be exchanged: call sync()"),
+        ("twice", "ValueError: Receipt 0 already waits for the next exchange"),
+        ("save", "RuntimeError: 2 rounds of feedback wait for the next exchange. Call sync()"),
         ("undivided", "ValueError: batch_size is that of all processes together: 49 is no multiple of the 2 processes"),
         ("batch_size", "ValueError: Processes 0 and 1 were built with different batch_size"),
         ("labels", "ValueError: Processes 0 and 1 were built with different"),
@@ -252,7 +252,7 @@ def test_feedback_that_is_no_feedback_is_refused_together(refusals):
     (mine, late, bits), (other, wrong, same) = (found["none"] for found in refusals)
     assert mine is None  # it is told at the exchange
     assert other.startswith("TypeError: norms")
-    assert late.startswith("ValueError: Another process refused")
+    assert late.startswith("ValueError: Another process rejected")
     assert wrong.startswith("TypeError: update takes the draw")
     assert bits == same
 
@@ -284,7 +284,7 @@ def test_other_processes_may_take_up_a_run_with_a_batch_in_flight_that_they_cann
 def test_a_round_that_was_refused_while_it_waited_can_be_given_again_by_its_number(refusals):
     ((early, late, again), draws), ((wrong, good, same), others) = (found["by number"] for found in refusals)
     assert early is good is again is same is None
-    assert late.startswith("ValueError: Another process refused")
+    assert late.startswith("ValueError: Another process rejected")
     assert "nan" in wrong
     assert draws == others == 48
 

@@ -16,8 +16,8 @@ def test_items_come_in_order_and_those_given_back_come_next():
     feed = StreamReader("a", range(5))
     first, second, third = (feed.take() for _ in range(3))
     assert feed.place == Place(3, 0, 3)
-    feed.give_back(third)
-    feed.give_back(second)
+    feed.put_back(third)
+    feed.put_back(second)
     assert feed.place == Place(1, 0, 1)
     assert (first.sample, samples(feed, 9)) == (0, [1, 2, 3, 4])
     assert feed.ended
@@ -28,16 +28,16 @@ def test_a_source_is_not_touched_before_something_is_taken():
     source = Counting(3)
     feed = StreamReader("a", source)
     assert feed.state_dict() == {"place": [0, 0, 0], "mark": [0, 0, 0], "own": None, "ended": False}
-    assert (source.passes, source.asked) == (-1, 0)
+    assert (source.epochs, source.asked) == (-1, 0)
 
 
-def test_a_feed_that_restarts_tells_its_source_the_number_of_the_pass():
+def test_a_feed_that_restarts_tells_its_source_the_number_of_the_epoch():
     feed = StreamReader("a", Shuffled(4), restart=True)
-    passes = [samples(feed, 4) for _ in range(3)]
+    epochs = [samples(feed, 4) for _ in range(3)]
     expected = Shuffled(4)
     for epoch in range(3):
         expected.set_epoch(epoch)
-        assert passes[epoch] == list(expected)
+        assert epochs[epoch] == list(expected)
     assert feed.place == Place(12, 2, 4)
     plain = Shuffled(4)
     plain.set_epoch(5)
@@ -57,7 +57,7 @@ def test_a_saved_feed_goes_on_from_anywhere(kind, back, restart):
         feed = StreamReader("a", SOURCES[kind](), restart=restart)
         taken = [feed.take() for _ in range(before)]
         for item in reversed(taken[before - back :]):
-            feed.give_back(item)
+            feed.put_back(item)
         state = feed.state_dict()
         again = StreamReader("a", SOURCES[kind](), restart=restart).loaded(state)
         assert again.place.taken == feed.place.taken == before - back
@@ -70,9 +70,9 @@ def test_a_feed_that_was_loaded_can_be_saved_at_once_and_later(kind):
     samples(feed, 5)
     feed = StreamReader("a", SOURCES[kind](), restart=True).loaded(feed.state_dict())
     feed = StreamReader("a", SOURCES[kind](), restart=True).loaded(feed.state_dict())
-    items = [feed.take() for _ in range(4)]  # over the end of the pass
+    items = [feed.take() for _ in range(4)]  # over the end of the epoch
     for item in reversed(items):
-        feed.give_back(item)
+        feed.put_back(item)
     again = StreamReader("a", SOURCES[kind](), restart=True).loaded(feed.state_dict())
     assert samples(again, 20) == samples(feed, 20)
 
@@ -82,7 +82,7 @@ def test_a_source_with_a_state_is_not_read_again_from_its_start():
     samples(feed, 60)
     assert feed.state_dict()["mark"] == [60, 0, 60]
     item = [feed.take() for _ in range(3)][-1]
-    feed.give_back(item)
+    feed.put_back(item)
     state = feed.state_dict()  # the source is ahead: what it said last, and two more
     assert (state["mark"], state["place"]) == ([60, 0, 60], [62, 0, 62])
     again = StreamReader("a", Counting(100)).loaded(state)
@@ -111,7 +111,7 @@ def test_a_closed_feed_stays_closed_and_is_never_read_again():
             raise AssertionError("read again")
 
     feed = StreamReader("a", range(5))
-    feed.give_back([feed.take() for _ in range(3)][-1])
+    feed.put_back([feed.take() for _ in range(3)][-1])
     feed.close()
     assert feed.place == Place(2, 0, 2)
     assert feed.take() is None
@@ -123,16 +123,14 @@ def test_what_was_given_back_at_the_end_is_still_there_after_loading():
     feed = StreamReader("a", range(3))
     items = [feed.take() for _ in range(4)]
     assert items.pop() is None
-    feed.give_back(items[-1])
+    feed.put_back(items[-1])
     assert samples(StreamReader("a", range(3)).loaded(feed.state_dict()), 5) == [2]
 
 
 def test_what_cannot_be_iterated_or_iterated_again_is_refused():
     with pytest.raises(TypeError, match="Source 'a' must be an iterable of samples, got int"):
         StreamReader("a", 5)
-    with pytest.raises(
-        TypeError, match="Source 'a' is an iterator \\(list_iterator\\), which can be gone through once"
-    ):
+    with pytest.raises(TypeError, match="Source 'a' is an iterator \\(list_iterator\\), which can be read only once"):
         StreamReader("a", iter([1]), restart=True)
     StreamReader("a", iter([1]))
 
@@ -140,7 +138,7 @@ def test_what_cannot_be_iterated_or_iterated_again_is_refused():
 def test_a_source_that_gives_nothing_is_refused_instead_of_read_for_ever():
     feed = StreamReader("a", [], restart=True)
     for _ in range(2):
-        with pytest.raises(ValueError, match="Source 'a' gave nothing at all, so it cannot restart"):
+        with pytest.raises(ValueError, match="Source 'a' returned no items, so it cannot restart"):
             feed.take()
         assert feed.place == START_PLACE
 
@@ -154,7 +152,7 @@ def test_a_source_that_gives_nothing_is_refused_instead_of_read_for_ever():
     feed = StreamReader("a", Once(), restart=True)
     assert samples(feed, 2) == [1, 2]
     for _ in range(2):
-        with pytest.raises(ValueError, match="gave nothing when it was iterated again, after 2 items"):
+        with pytest.raises(ValueError, match="returned no items when it was iterated again, after 2 items"):
             feed.take()
     assert StreamReader("a", []).take() is None
 
@@ -180,12 +178,12 @@ def test_an_iterator_goes_on_where_it_was_saved_if_nothing_was_read_from_it():
         (range(9), {"mark": 3}, "mark of a source is three numbers"),
         (range(9), {"place": [4, -1, 4]}, "place must be a whole number in 0\\.\\.\\d+, got -1"),
         (range(9), {"place": [4, 1, 4]}, "place of a source cannot be .*restarts=1"),
-        (range(9), {"place": [4, 1, 3]}, "'a' was in pass 1, and this one never does"),
+        (range(9), {"place": [4, 1, 3]}, "'a' has restarted 1 times, and this one never does"),
         (range(9), {"place": [5, 0, 4]}, "place of a source cannot be"),
         (range(9), {"mark": [3, 0, 3]}, "cannot be read on from Place\\(taken=3"),
         (range(9), {"place": [4.0, 0, 4]}, "Saved place must be a whole number"),
         (range(9), {"ended": 1}, "ended must be True or False"),
-        (range(2), {}, "Source 'a' is not as it was: when it was saved 4 items of pass 0 had been taken"),
+        (range(2), {}, "Source 'a' has changed: 4 items of epoch 0 were taken"),
         (range(9), {"own": {"position": 4}}, "saved with a state of its own, and range has no load_state_dict"),
     ],
 )

@@ -12,7 +12,7 @@ from support.streams import Counting
 from varmix import CheckpointError
 from varmix.testing import same
 from varmix.torch import AdaptiveLoader, Interleave, MixtureBatchSampler
-from varmix.torch._epoch import MAX_WAITING_RECEIPTS
+from varmix.torch._engine import MAX_WAITING_RECEIPTS
 from varmix.torch._tensors import as_arrays
 
 TARGET = np.where(np.arange(100) < 5, 0.0, 1.0)
@@ -49,7 +49,7 @@ def refused(batches, state):
 
 
 def receipt(state):
-    return state["passes"]["ahead"]["1"]
+    return state["epoch"]["in_flight"]["1"]
 
 
 def put(name, value):
@@ -116,7 +116,7 @@ RECEIPTS = {
     "sampler_id: no digits": put("sampler_id", "\x1b" * 32),
     "a missing entry": lambda state: receipt(state).pop("weights"),
     "an entry too many": lambda state: receipt(state).update(more=1),
-    "a receipt that is none": lambda state: state["passes"]["ahead"].update({"1": 5}),
+    "a receipt that is none": lambda state: state["epoch"]["in_flight"].update({"1": 5}),
     "nested without end": lambda state: receipt(state).update(indices=receipt(state)),
 }  # fmt: skip
 
@@ -142,42 +142,48 @@ OF_RATIOS = {
 }
 
 
-def passes(**entries):
-    return lambda state: state["passes"].update(entries)
+def epoch(**entries):
+    return lambda state: state["epoch"].update(entries)
 
 
-def ahead(change):
-    return lambda state: state["passes"].update(ahead=change(state["passes"]["ahead"]))
+def in_flight(change):
+    return lambda state: state["epoch"].update(in_flight=change(state["epoch"]["in_flight"]))
 
 
-PASSES = {
-    "ahead: a list": ahead(lambda receipts: list(receipts.values())),
-    "ahead: numbers for names": ahead(lambda receipts: dict(enumerate(receipts.values()))),
-    "ahead: from one on": ahead(lambda receipts: dict(zip("12", receipts.values(), strict=True))),
-    "ahead: with a gap": ahead(lambda receipts: dict(zip("02", receipts.values(), strict=True))),
-    "ahead: in another order": ahead(lambda receipts: dict(zip("10", receipts.values(), strict=True))),
-    "ahead: one twice": ahead(lambda receipts: {"0": receipts["0"], "1": receipts["0"]}),
-    "ahead: more than were drawn": ahead(lambda receipts: {str(i): receipts["0"] for i in range(4)}),
-    "ahead: far too many": ahead(lambda receipts: {str(i): receipts["0"] for i in range(MAX_WAITING_RECEIPTS + 1)}),
-    "ahead: nothing at all": passes(ahead=None),
-    "position: before what is ahead": passes(position=1),
-    "position: nowhere": passes(position=0),
-    "position: behind the end of the pass": passes(position=14),
-    "position: far away": passes(position=2**61),
-    "position: too large for anything": passes(position=2**100),
-    "position: an array": passes(position=torch.arange(3)),
-    "position: with a fraction": passes(position=3.0),
-    "epoch: negative": passes(epoch=-1),
-    "epoch: no number": passes(epoch=float("nan")),
-    "next: a text": passes(next="1"),
-    "begun: a number": passes(begun=1),
-    "begun: not, and yet inside": passes(begun=False),
-    "going: not, and yet with receipts": passes(going=False),
-    "going: an array": passes(going=torch.ones(2, dtype=torch.bool)),
-    "size: of other batches": passes(size=9),
-    "size: an array": passes(size=torch.tensor([8, 8])),
-    "full: of a longer pass": passes(full=13),
-    "an entry too many": passes(more=0),
+EPOCHS = {
+    "in_flight: a list": in_flight(lambda receipts: list(receipts.values())),
+    "in_flight: numbers for names": in_flight(lambda receipts: dict(enumerate(receipts.values()))),
+    "in_flight: from one on": in_flight(lambda receipts: dict(zip("12", receipts.values(), strict=True))),
+    "in_flight: with a gap": in_flight(lambda receipts: dict(zip("02", receipts.values(), strict=True))),
+    "in_flight: in another order": in_flight(lambda receipts: dict(zip("10", receipts.values(), strict=True))),
+    "in_flight: one twice": in_flight(lambda receipts: {"0": receipts["0"], "1": receipts["0"]}),
+    "in_flight: more than were drawn": in_flight(lambda receipts: {str(i): receipts["0"] for i in range(4)}),
+    "in_flight: far too many": in_flight(
+        lambda receipts: {str(i): receipts["0"] for i in range(MAX_WAITING_RECEIPTS + 1)}
+    ),
+    "in_flight: nothing at all": epoch(in_flight=None),
+    "drawn: fewer than are in flight": epoch(drawn=1),
+    "drawn: nothing": epoch(drawn=0),
+    "drawn: more than an epoch has": epoch(drawn=14),
+    "drawn: far away": epoch(drawn=2**61),
+    "drawn: too large for anything": epoch(drawn=2**100),
+    "drawn: an array": epoch(drawn=torch.arange(3)),
+    "drawn: with a fraction": epoch(drawn=3.0),
+    "epoch: negative": epoch(epoch=-1),
+    "epoch: no number": epoch(epoch=float("nan")),
+    "next: a text": epoch(next="1"),
+    "state: a number": epoch(state=1),
+    "state: unknown": epoch(state="paused"),
+    "state: running, which no state is saved in": epoch(state="running"),
+    "state: no epoch has begun, and yet batches were drawn": epoch(state="idle"),
+    "state: no epoch has begun, and yet batches were drawn, none in flight": epoch(state="idle", in_flight={}),
+    "state: finished, and yet with receipts": epoch(state="finished"),
+    "state: an array": epoch(state=torch.ones(2, dtype=torch.bool)),
+    "state: a long text": epoch(state="idle" * 10**6),
+    "size: of other batches": epoch(size=9),
+    "size: an array": epoch(size=torch.tensor([8, 8])),
+    "full: of a longer epoch": epoch(full=13),
+    "an entry too many": epoch(more=0),
 }
 
 
@@ -191,8 +197,8 @@ WHOLES = {
     "no meter": lambda state: state["sampler"].update(meter={}),
     "a meter that is a text": lambda state: state["sampler"].update(meter="keep it on"),
     "a meter of its own": replace(meter={}),
-    "no passes": replace(passes=()),
-    "passes that are an array": replace(passes=torch.ones(3)),
+    "no epoch": replace(epoch=()),
+    "an epoch that is an array": replace(epoch=torch.ones(3)),
     "no format": lambda state: state["sampler"].pop("format"),
     "used receipts in flight": lambda state: state["sampler"]["used"].update(floor=3),
     "fewer draws than receipts": lambda state: state["sampler"].update(serial=2),
@@ -204,7 +210,7 @@ WHOLES = {
 }
 
 DAMAGE = [
-    *(("groups", name, change) for part in (RECEIPTS, OF_GROUPS, PASSES, WHOLES) for name, change in part.items()),
+    *(("groups", name, change) for part in (RECEIPTS, OF_GROUPS, EPOCHS, WHOLES) for name, change in part.items()),
     *(("dense", name, change) for part in (RECEIPTS, OF_RATIOS) for name, change in part.items()),
     *(("resplit", name, change) for name, change in OF_GROUPS.items()),
     *(("cumulative", name, change) for name, change in OF_RATIOS.items()),
@@ -249,7 +255,7 @@ def test_a_point_that_is_never_drawn_is_refused():
 
 def test_receipts_must_be_those_of_the_sampler_that_was_saved_with_them():
     state, other = build().state_dict()["loader"][0], build().state_dict()["loader"][0]
-    state["passes"] = other["passes"]
+    state["epoch"] = other["epoch"]
     assert "not one of the saved sampler" in refused(build(), state)
 
 
@@ -264,7 +270,7 @@ def test_a_state_of_another_format_says_so():
     state = build().state_dict()["loader"][0]
     for name in ("format", "varmix"):
         del state["sampler"][name]
-    del state["passes"]["going"]  # as an older version may have it
+    del state["epoch"]["state"]  # as an older version may have it
     state["meter"] = {}
     assert "has format 1, written by varmix 0.1.0 or older" in refused(build(), state)
 
@@ -280,7 +286,7 @@ def test_a_loader_with_workers_refuses_damage_and_goes_on():
     loop, twin = iter(loader), iter(other)
     next(loop), next(twin)
     state = loader.state_dict()
-    state["loader"][0]["passes"]["ahead"]["0"]["rows"][0] = 2**40
+    state["loader"][0]["epoch"]["in_flight"]["0"]["rows"][0] = 2**40
     with pytest.raises(CheckpointError, match="rows must lie in 0\\.\\.2"):
         loader.load_state_dict(state)
     for _ in range(5):
@@ -318,7 +324,7 @@ def test_receipts_are_told_apart_after_two_thousand_million_draws():
     sampler = state["loader"][0]["sampler"]
     sampler["serial"] += 2**31
     sampler["used"]["floor"] += 2**31
-    for waiting in state["loader"][0]["passes"]["ahead"].values():
+    for waiting in state["loader"][0]["epoch"]["in_flight"].values():
         waiting["serial"] += 2**31
     batches.load_state_dict(state)
     for slots in batches:
@@ -383,11 +389,11 @@ def test_a_damaged_state_of_a_stream_is_refused_and_nothing_changes(change):
     state = stream().state_dict()
     change(state["interleave"][0])
     other = stream(steps=0)
-    before, read = as_arrays(other.state_dict()["interleave"][0]), other._feeds[2]._source.read
+    before, read = as_arrays(other.state_dict()["interleave"][0]), other._readers[2]._source.read
     with pytest.raises(CheckpointError):
         other.load_state_dict(state)
     assert same(as_arrays(other.state_dict()["interleave"][0]), before)
-    assert other._feeds[2]._source.read == read
+    assert other._readers[2]._source.read == read
 
 
 def test_a_stream_that_lost_a_source_before_its_end_is_refused():
@@ -405,7 +411,7 @@ def test_a_source_that_refuses_its_state_is_named():
 
     first, second = (Interleave({"a": Stubborn(9)}, 2, rng=0) for _ in range(2))
     next(first)
-    with pytest.raises(CheckpointError, match=r"Source 'a' refuses the state .*RuntimeError: not mine"):
+    with pytest.raises(CheckpointError, match=r"Source 'a' cannot load its own saved state .*RuntimeError: not mine"):
         second.load_state_dict(first.state_dict())
 
 

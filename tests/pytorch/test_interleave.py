@@ -327,7 +327,7 @@ def test_a_source_may_be_a_loader_with_workers_of_its_own():
 def test_an_empty_source_cannot_restart(sources):
     stream = Interleave(sources, 4, on_exhausted="restart")
     for _ in range(2):
-        with pytest.raises(ValueError, match="gave nothing at all, so it cannot restart"):
+        with pytest.raises(ValueError, match="returned no items, so it cannot restart"):
             next(stream)
         assert stream.taken == {"a": 0, "b": 0}
 
@@ -378,7 +378,7 @@ def test_settings_cannot_be_changed_once_a_stream_is_built(name):
 
 @pytest.mark.parametrize("name", ["shares", "taken", "mixture", "meter", "sampler", "names"])
 def test_what_a_stream_says_of_itself_cannot_be_set(name):
-    with pytest.raises(AttributeError, match=f"{name} of the Interleave says how things are, and cannot be set"):
+    with pytest.raises(AttributeError, match=f"{name} of the Interleave is read-only"):
         setattr(interleave(), name, 5)
 
 

@@ -247,7 +247,7 @@ def test_a_source_that_is_not_as_it_was_is_refused_and_the_rest_stays():
     other = build("restart", last=3)
     went(other, 2)
     before, taken = other.sampler.state_dict(), other.taken
-    with pytest.raises(ValueError, match="Source 'generator' is not as it was"):
+    with pytest.raises(ValueError, match="Source 'generator' has changed"):
         other.load_state_dict(stream.state_dict())
     assert same(nameless(other.sampler.state_dict()), nameless(before))
     assert other.taken == taken

@@ -14,7 +14,6 @@ import varmix
 from support.loaders import EAGER, LABELS, Numbers, follow, losses
 from varmix.allocate import Shuffled, round_robin, stratified
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler, TensorDraw
-from varmix.torch._source import is_reshuffled
 from varmix.torch._tagging import Samples, Slots
 
 
@@ -124,20 +123,20 @@ def test_components_may_be_given_in_several_ways(kind):
     assert follow(loader) == follow(make())
 
 
-@pytest.mark.parametrize("passes", [1, 3])
-def test_one_group_is_plain_reshuffling(passes):
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_one_group_is_plain_reshuffling(epochs):
     loader = AdaptiveLoader(Numbers(), np.zeros(100, int), 8, rng=0)
-    seen = [follow(loader) for _ in range(passes)]
+    seen = [follow(loader) for _ in range(epochs)]
     sizes = [len(batch) for batch, _, _ in seen[0]]
     assert sizes == [len(batch) for batch in DataLoader(Numbers(), 8, shuffle=True)]
     for one in seen:
         assert sorted(i for batch, _, _ in one for i in batch) == list(range(100))
         assert {w for _, weights, _ in one for w in weights} == {1.0}
-    assert len({str(one) for one in seen}) == passes  # another order in every pass
+    assert len({str(one) for one in seen}) == epochs  # another order in every epoch
 
 
 @pytest.mark.parametrize("allocate", [None, Shuffled(100)], ids=repr)
-def test_groups_with_nothing_to_gain_give_every_point_once_a_pass(allocate):
+def test_groups_with_nothing_to_gain_give_every_point_once_an_epoch(allocate):
     """Carried batches hold of every group what is due to it, shuffled ones what chance gives them."""
     nothing = varmix.learners.Fixed([0.0, 0.0, 0.0, 1.0])
     loader = AdaptiveLoader(Numbers(), LABELS, 10, learner=nothing, allocate=allocate, rng=0)
@@ -165,7 +164,7 @@ def test_groups_with_nothing_to_gain_give_every_point_once_a_pass(allocate):
 def test_slots_are_allocated_as_told(family, options, expected):
     loader = AdaptiveLoader(Numbers(), family, 8, **options)
     assert loader.sampler.allocate == expected
-    assert is_reshuffled(loader.sampler) == (expected is not stratified)
+    assert loader.sampler.reshuffled == (expected is not stratified)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +205,7 @@ def test_a_loader_goes_over_to_the_mixture_where_it_pays():
     assert "keep it on" in loader.meter.verdict()
 
 
-def test_points_of_target_zero_are_no_part_of_a_pass():
+def test_points_of_target_zero_are_no_part_of_an_epoch():
     target = np.where(np.arange(100) < 20, 0.0, 1.0)
     loader = AdaptiveLoader(Numbers(), varmix.Groups(LABELS, replacement=False, target=target), 10, steps=8, rng=0)
     for _ in range(3):
@@ -223,13 +222,13 @@ def test_a_mixture_that_learns_nothing_gives_every_point_once():
 
 
 @pytest.mark.parametrize(("options", "sizes"), [({}, [8] * 12 + [4]), ({"drop_last": True}, [8] * 12)])
-def test_a_pass_has_as_many_batches_as_of_a_loader(options, sizes):
+def test_an_epoch_has_as_many_batches_as_of_a_loader(options, sizes):
     loader = make(**options)
     assert len(loader) == len(sizes) == len(DataLoader(Numbers(), 8, **options))
     assert [len(batch) for batch, _ in loader] == sizes
 
 
-def test_steps_say_how_long_a_pass_is():
+def test_steps_say_how_long_an_epoch_is():
     loader = make(steps=30)
     assert len(loader) == 30
     assert [len(batch) for batch, _ in loader] == [8] * 30
@@ -246,7 +245,7 @@ def test_epochs_are_counted_and_can_be_set():
         assert loader.epoch == 7
 
 
-def test_the_end_of_a_pass_reaches_the_components_with_all_feedback():
+def test_the_end_of_an_epoch_reaches_the_components_with_all_feedback():
     calls = []
 
     class Family(varmix.components.Family):
@@ -364,7 +363,7 @@ def test_feedback_changes_the_first_draw_after_the_lag():
 
 def test_the_meter_hears_all_feedback():
     loader = make()
-    follow(loader, passes=5)
+    follow(loader, epochs=5)
     assert loader.meter.draws == 500
     assert loader.meter.gain.value > 1.1
     assert set(loader.meter.summary()) >= {"gain", "gain_low", "gain_high", "verdict"}
@@ -417,9 +416,9 @@ class NoLength(torch.utils.data.Dataset):
         (lambda: AdaptiveLoader(Numbers(99), LABELS, 8), ValueError, "99 items .* 100 points"),
         (lambda: AdaptiveLoader(Stream(), LABELS, 8), TypeError, "Interleave"),
         (lambda: AdaptiveLoader(NoLength(), LABELS, 8), TypeError, "no length"),
-        (lambda: AdaptiveLoader(Numbers(), varmix.Groups, 8), TypeError, "labels of the points"),
+        (lambda: AdaptiveLoader(Numbers(), varmix.Groups, 8), TypeError, "labels, one per point"),
         (lambda: AdaptiveLoader(Numbers(), varmix.Replay(100), 8), TypeError, "made of points"),
-        (lambda: AdaptiveLoader(Numbers(), "labels", 8), TypeError, "labels of the points"),
+        (lambda: AdaptiveLoader(Numbers(), "labels", 8), TypeError, "labels, one per point"),
         (lambda: AdaptiveLoader(Numbers(), RandomSampler(range(100)), 8), TypeError, "use_distributed_sampler=False"),
         (lambda: AdaptiveLoader(Numbers(), varmix.uniform(100), 8, rng=0), TypeError, "not both"),
         (lambda: AdaptiveLoader(Numbers(), varmix.uniform(100), 8, allocate=round_robin), TypeError, "not both"),
@@ -535,7 +534,7 @@ def test_two_loops_at_a_time_are_refused():
     first = iter(loader)
     next(first)
     next(iter(loader))
-    with pytest.raises(RuntimeError, match="newer pass"):
+    with pytest.raises(RuntimeError, match="newer loop"):
         next(first)
 
 
@@ -545,7 +544,7 @@ def test_a_loop_whose_batches_are_all_fetched_does_not_take_the_receipts_of_a_ne
     old = iter(loader)
     next(old)
     new = iter(loader)
-    with pytest.raises(RuntimeError, match="newer pass"):
+    with pytest.raises(RuntimeError, match="newer loop"):
         next(old)
     for batch, draw in new:  # the refused loop has taken nothing of it
         assert batch.tolist() == draw.indices.tolist()
@@ -613,11 +612,11 @@ def test_settings_cannot_be_changed_once_a_loader_is_built(name):
     assert len(list(loader)) == 13
 
 
-@pytest.mark.parametrize("name", ["epoch", "lag", "meter", "mixture", "learned"])
+@pytest.mark.parametrize("name", ["epoch", "lag", "position", "batches_left", "meter", "mixture", "learned_mixture"])
 def test_what_a_loader_says_of_itself_cannot_be_set(name):
     loader = AdaptiveLoader(Numbers(), LABELS, 8, rng=0)
     hint = "Call set_epoch" if name == "epoch" else ""
-    with pytest.raises(AttributeError, match=f"{name} of the AdaptiveLoader says how things are.*{hint}"):
+    with pytest.raises(AttributeError, match=f"{name} of the AdaptiveLoader is read-only.*{hint}"):
         setattr(loader, name, 5)
 
 
@@ -628,7 +627,7 @@ def test_a_loader_may_be_given_attributes_that_mean_nothing_to_it():
     assert loader.name == "train again"
 
 
-@pytest.mark.parametrize("name", ["batch_size", "drop_last", "sampler", "meter", "layout", "steps", "rng"])
+@pytest.mark.parametrize("name", ["batch_size", "drop_last", "sampler", "layout", "steps", "rng"])
 def test_settings_cannot_be_changed_once_batches_are_built(name):
     batches = MixtureBatchSampler(LABELS, 8, rng=0)
     with pytest.raises(ValueError, match=f"{name} cannot be set after the MixtureBatchSampler was built"):

@@ -34,20 +34,20 @@ def through_a_file(state):
 @pytest.mark.parametrize("stop", [1, 5, 12, 13, 14, 20, 26])
 @pytest.mark.parametrize("learner", [EAGER, NEARLY], ids=["eager", "cautious"])
 def test_a_run_stopped_anywhere_goes_on_as_if_it_had_not(workers, stop, resplit, learner):
-    whole = follow(make(workers, resplit, learner=learner), passes=3)
+    whole = follow(make(workers, resplit, learner=learner), epochs=3)
     first = make(workers, resplit, learner=learner)
-    before = follow(first, steps=stop, passes=3)
+    before = follow(first, steps=stop, epochs=3)
     state = through_a_file(first.state_dict())
     second = make(workers, resplit, learner=learner, rng=99)
     second.load_state_dict(state)
-    after = follow(second, steps=39 - stop, passes=4)
+    after = follow(second, steps=39 - stop, epochs=4)
     assert before + after == whole
     assert len({str(mixture) for *_, mixture in whole}) > 20
     assert second.meter.gain == _meter(make(workers, resplit, learner=learner)).gain
 
 
 def _meter(loader):
-    follow(loader, passes=3)
+    follow(loader, epochs=3)
     return loader.meter
 
 
@@ -73,7 +73,7 @@ def test_a_loop_that_has_not_begun_goes_on_with_the_state_that_is_loaded():
     assert rest == [(batch.tolist(), batch.tolist()) for batch, _ in other]
 
 
-def test_a_pass_that_was_saved_at_its_last_batch_has_nothing_left():
+def test_an_epoch_that_was_saved_at_its_last_batch_has_nothing_left():
     loader = make(2)
     follow(loader, steps=13)
     saved, other = loader.state_dict(), make(2)
@@ -84,7 +84,7 @@ def test_a_pass_that_was_saved_at_its_last_batch_has_nothing_left():
     assert other.epoch == 1
 
 
-def test_a_pass_that_was_saved_after_its_end_is_followed_by_the_next():
+def test_an_epoch_that_was_saved_after_its_end_is_followed_by_the_next():
     loader = make(2)
     follow(loader)
     other = make(2)
@@ -99,7 +99,7 @@ def test_a_loader_that_has_not_begun_is_saved_too():
     assert follow(other) == follow(loader)
 
 
-def test_the_number_of_a_pass_that_goes_on_may_be_set():
+def test_the_number_of_an_epoch_that_goes_on_may_be_set():
     loader, other = make(), make()
     follow(loader, steps=3)
     other.load_state_dict(loader.state_dict())
@@ -159,12 +159,15 @@ def _damaged(change):
     ("change", "words"),
     [
         (lambda state: state["sampler"].pop("meter"), "meter"),
-        (lambda state: state["passes"].update(size=16), "batch_size 16"),
-        (lambda state: state["passes"].update(full=3), "full batches in a pass: 3"),
-        (lambda state: state["passes"].update(position=-1), "position"),
-        (lambda state: state["passes"]["ahead"]["0"].pop("density"), "density"),
-        (lambda state: state["passes"]["ahead"]["0"].update(density=torch.ones(3)), "density must be .* shape \\(8\\)"),
-        (lambda state: state["passes"]["ahead"]["0"].update(rows=torch.ones(8, 4)), "rows must be .* float64"),
+        (lambda state: state["epoch"].update(size=16), "batch_size 16"),
+        (lambda state: state["epoch"].update(full=3), "full batches in an epoch: 3"),
+        (lambda state: state["epoch"].update(drawn=-1), "drawn"),
+        (lambda state: state["epoch"]["in_flight"]["0"].pop("density"), "density"),
+        (
+            lambda state: state["epoch"]["in_flight"]["0"].update(density=torch.ones(3)),
+            "density must be .* shape \\(8\\)",
+        ),
+        (lambda state: state["epoch"]["in_flight"]["0"].update(rows=torch.ones(8, 4)), "rows must be .* float64"),
         (lambda state: state["sampler"]["components"].update(mark=1), "other members"),
         (lambda state: state["sampler"].pop("serial"), "serial"),
         (lambda state: state["sampler"]["components"].update(masses=torch.ones(3) / 3), "masses"),
@@ -191,11 +194,11 @@ def test_what_is_no_state_of_a_loader_is_refused(state):
 @pytest.mark.filterwarnings("ignore")  # of torch, about a process group that there is none of
 def test_distributed_checkpoints_take_it(tmp_path):
     loader, other = make(2), make(2, rng=3)
-    whole = follow(make(2), steps=20, passes=2)
+    whole = follow(make(2), steps=20, epochs=2)
     before = follow(loader, steps=6)
     dcp.save({"loader": loader}, checkpoint_id=tmp_path)
     dcp.load({"loader": other}, checkpoint_id=tmp_path)
-    assert before + follow(other, steps=14, passes=2) == whole
+    assert before + follow(other, steps=14, epochs=2) == whole
 
 
 SCRIPT = """
@@ -205,12 +208,12 @@ SCRIPT = """
     groups = varmix.Groups(LABELS, replacement=False)
     loader = AdaptiveLoader(Numbers(), groups, 8, learner=EAGER, num_workers=2, rng=7)
     loader.load_state_dict(torch.load(sys.argv[1], weights_only=True))
-    print(json.dumps(follow(loader, steps=20, passes=3)))
+    print(json.dumps(follow(loader, steps=20, epochs=3)))
 """
 
 
 def test_a_run_goes_on_in_another_process(tmp_path):
-    whole = follow(make(2), steps=27, passes=3)
+    whole = follow(make(2), steps=27, epochs=3)
     loader = make(2)
     follow(loader, steps=7)
     torch.save(loader.state_dict(), tmp_path / "state.pt")
@@ -230,7 +233,7 @@ def test_ratios_of_all_families_come_back():
     ratios = np.random.default_rng(0).gamma(1.0, size=(100, 3))
     family = varmix.Dense(ratios / ratios.sum(axis=0))
     loaders = [AdaptiveLoader(Numbers(), family, 8, num_workers=2, rng=rng) for rng in (0, 0, 1)]
-    whole = follow(loaders[0], steps=30, passes=3)
+    whole = follow(loaders[0], steps=30, epochs=3)
     before = follow(loaders[1], steps=4)
     loaders[2].load_state_dict(through_a_file(loaders[1].state_dict()))
-    assert before + follow(loaders[2], steps=26, passes=3) == whole
+    assert before + follow(loaders[2], steps=26, epochs=3) == whole

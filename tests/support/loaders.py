@@ -29,10 +29,10 @@ def losses(indices):
     return torch.where(indices >= 90, 5.0, 1.0) + 0.01 * indices
 
 
-def follow(loader, steps=None, passes=1):
+def follow(loader, steps=None, epochs=1):
     """Loop over a loader with feedback; give batches, weights and mixtures as they were."""
     seen = []
-    for _ in range(passes):
+    for _ in range(epochs):
         for batch, draw in loader:
             loader.update(draw, losses(batch))
             seen.append((batch.tolist(), draw.weights.tolist(), loader.mixture.tolist()))

@@ -99,9 +99,9 @@ def bits(array):
     return np.asarray(array).tobytes().hex()
 
 
-def seen_by(loader, steps, passes=100):
+def seen_by(loader, steps, epochs=100):
     """Follow a loader; give indices of this process and the last mixture."""
-    seen = follow(loader, steps, passes)
+    seen = follow(loader, steps, epochs)
     return {
         "batches": [batch for batch, _, _ in seen],
         "mixture": loader.mixture.tolist(),
@@ -305,7 +305,7 @@ SEEDS = {
 
 
 def seeds(rank, world):
-    """Batches of two passes by several seeds, of which that of the first process counts."""
+    """Batches of two epochs by several seeds, of which that of the first process counts."""
     found = {}
     for name, make in SEEDS.items():
         batches = MixtureBatchSampler(LABELS, 24, rng=make(rank))
@@ -402,7 +402,7 @@ def _error(call):
 
 
 def resumed(rank, world):
-    """Stopped in the middle of a pass; the state is the first process's."""
+    """Stopped in the middle of an epoch; the state is the first process's."""
     folder = Path(sys.argv[4])
     whole = seen_by(build("groups", num_workers=1), 15)
     first = build("groups", num_workers=1)

@@ -4,33 +4,33 @@ import random
 
 
 class Counting:
-    """A source with a state of its own; every pass has another order, which only its state tells."""
+    """A source with a state of its own; every epoch has another order, which only its state tells."""
 
     def __init__(self, n, seed=0):
-        self.n, self.seed, self.passes, self.position, self.asked = n, seed, -1, 0, 0
+        self.n, self.seed, self.epochs, self.position, self.asked = n, seed, -1, 0, 0
         self._loaded = False
 
     def __iter__(self):
         if self._loaded:
             self._loaded = False
         else:
-            self.passes, self.position = self.passes + 1, 0
+            self.epochs, self.position = self.epochs + 1, 0
         order = list(range(self.n))
-        random.Random(self.seed + self.passes).shuffle(order)
+        random.Random(self.seed + self.epochs).shuffle(order)
         while self.position < self.n:
             self.position += 1
-            yield self.passes * 1000 + order[self.position - 1]
+            yield self.epochs * 1000 + order[self.position - 1]
 
     def state_dict(self):
         self.asked += 1
-        return {"passes": self.passes, "position": self.position}
+        return {"epochs": self.epochs, "position": self.position}
 
     def load_state_dict(self, state):
-        self.passes, self.position, self._loaded = state["passes"], state["position"], True
+        self.epochs, self.position, self._loaded = state["epochs"], state["position"], True
 
 
 class Shuffled:
-    """A source without a state that shuffles by the number of its pass, when it is told."""
+    """A source without a state that shuffles by the number of its epoch, when it is told."""
 
     def __init__(self, n):
         self.n, self.epoch = n, 0

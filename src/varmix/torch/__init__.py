@@ -1,4 +1,4 @@
-"""PyTorch: loaders whose batches are drawn by a mixture, per-example norms for their feedback, many processes."""
+"""PyTorch: loaders whose batches are drawn by a mixture, and per-example norms for their feedback."""
 
 try:
     import torch  # noqa: F401
@@ -11,6 +11,6 @@ from varmix.torch import norms
 from varmix.torch._batch_sampler import MixtureBatchSampler
 from varmix.torch._interleave import Interleave
 from varmix.torch._loader import AdaptiveLoader
-from varmix.torch._tensor_draw import TensorDraw
+from varmix.torch._tensors import TensorDraw
 
 __all__ = ["AdaptiveLoader", "Interleave", "MixtureBatchSampler", "TensorDraw", "norms"]

@@ -1,83 +1,85 @@
-"""MixtureBatchSampler: adaptive batches for a DataLoader of the user's own."""
+"""MixtureBatchSampler: adaptive batches for a DataLoader of your own."""
 
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Sized
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 from torch.utils.data import Sampler as TorchSampler
 
-from varmix._core.draw import Draw, Ledger
-from varmix._core.state import require_format, wrap_load_errors
-from varmix._core.validation import FloatArray, State, as_count
+from varmix._core.validation import FloatArray, State
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation
 from varmix.history import History
 from varmix.learners import Learner
 from varmix.meter import GainMeter, Interval
-from varmix.torch._epoch import EpochProgress, OneThreadAtATime, ReceiptReader, number_receipt
-from varmix.torch._feedback import FeedbackSync
-from varmix.torch._process_group import LayoutName, fail_together, layout_of, processes_of, require_agreement, seed_of
+from varmix.torch._engine import BatchEngine, Source
+from varmix.torch._layout import LayoutName, ProcessLayout
 from varmix.torch._settings import FrozenSettings
-from varmix.torch._source import Source, check_dataset, sampler_of_points
-from varmix.torch._tagging import Collate, Slots, Tagged
-from varmix.torch._tensor_draw import TensorDraw
-from varmix.torch._tensors import CPU, as_arrays, as_tensors, is_whole, unwrap_state, wrap_state
+from varmix.torch._tagging import Collate, Tagged
+from varmix.torch._tensors import TensorDraw
 
 
 class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ignore[misc]
-    """Gives lists of indices drawn by a mixture, keeps their receipts, and takes feedback by their numbers.
+    """Batch sampler for a `DataLoader` of your own: it draws lists of indices by a mixture and takes feedback.
 
-    For loaders that somebody else iterates over (Lightning, the Trainer of transformers); in a loop of your own
-    `AdaptiveLoader` is simpler.  Wrap the dataset by `tagged`, and the collate function by `collate`: batches then have
-    `weight`, one importance weight per example, and `draw_id`, which `update` takes back.
+    Use it where a framework iterates over the loader (Lightning, the Trainer of transformers). In a loop of your own
+    `AdaptiveLoader` is simpler.
 
-    A pass gives every point once, as plain shuffling does, until a mixture pays, and then once on average; the draws go
-    on from pass to pass, so `set_epoch` is not needed for another order.  In several processes see `layout`.
+    Wrap the dataset by `tagged` and the collate function by `collate`. Batches then have `weight`, one importance
+    weight per example, and `draw_id`, the number that `update` takes back.
+
+    An epoch has every point once, as plain shuffling, until a mixture pays; then every point once on average. Draws
+    continue from epoch to epoch, so the order changes without `set_epoch`.
 
     Parameters
     ----------
-    components
+    components : array-like of shape (n,), Family or Sampler
         Labels of the points, which means `varmix.Groups(labels, replacement=False)`; or a family; or a sampler.
-    batch_size
+    batch_size : int
         Points in a batch, of all processes together.
-    learner
-        Learner that adapts the mixture.  Default: `varmix.learners.Cautious()` for groups without replacement, which is
-        plain shuffling until the mixture pays; otherwise `varmix.learners.BarrierNewton()`, which is on from the first
-        batch.
-    gamma
-        Smallest share of the uniform component: no weight exceeds `1 / gamma` (times the scale of a shard).  Default:
+    learner : Learner, optional
+        Learner that adapts the mixture. Default: `varmix.learners.Cautious()` for groups without replacement, which
+        shuffles plainly until the mixture pays; otherwise `varmix.learners.BarrierNewton()`, which plays the mixture
+        from the first batch.
+    gamma : float, optional
+        Smallest share of the uniform component: no weight exceeds `1 / gamma` (times the scale of a shard). Default:
         0.1, or the learner's own.
-    allocate
-        How the slots of a batch are distributed over components.  Default: `varmix.allocate.stratified`; for groups
-        without replacement `Shuffled(n)`, which deals them by chance as shuffling does, or `round_robin` with a learner
-        that is not `Cautious`, which gives every batch what is due to it.
-    rng
-        Seed, generator or None.  Processes that share a mixture all take that of the first, and draw what one process
-        draws with it.
-    steps
-        Batches in a pass, all full.  Default: as many as it takes to draw n points, the last one smaller.
-    drop_last
-        Leave a last smaller batch out: its points come first in the next pass.
-    layout
-        "replicated": all processes of the group see all points, and each takes its slots of the same batches;
-        "sharded": each has points and components of its own, and the objective is the mean over all of them; "alone":
-        other processes do not matter; "auto": replicated where a process group is there.
-    group
-        The process group, if not all processes.
-    sync_every
-        Steps between two exchanges of feedback.
-    history
-        Whether to keep how shares and gain move, for `varmix.plot`.  Default: False.
+    allocate : Allocation, optional
+        How the slots of a batch are distributed over components. Default: `varmix.allocate.stratified`; for groups
+        without replacement `Shuffled(n)`, which deals points by chance as shuffling does, or `round_robin` with a
+        learner other than `Cautious`, which gives every batch the exact share of each group.
+    rng : int or numpy.random.Generator, optional
+        Seed, or generator to take one from. Default: a new seed. Processes that share a mixture all use that of the
+        first, and draw what one process draws with it.
+    steps : int, optional
+        Batches in an epoch, all full. Default: as many as draw n points, the last one smaller.
+    drop_last : bool, default False
+        Leave a smaller last batch out. Its points come first in the next epoch.
+    layout : {"auto", "replicated", "sharded", "alone"}, default "auto"
+        "replicated": all processes of the group see all points, and each takes its slots of the same batches.
+        "sharded": every process has its own points and components, and the objective is the mean over all of them.
+        "alone": this process ignores others. "auto": "replicated" if there is a process group, else "alone".
+    group : torch.distributed.ProcessGroup, optional
+        The process group. Default: all processes.
+    sync_every : int, default 1
+        Rounds of feedback between two exchanges.
+    history : bool, default False
+        Whether to record how shares and gain move, for `varmix.plot`.
 
     Attributes
     ----------
-    sampler
+    sampler : Sampler
         The sampler that draws.
+    batch_size : int
+        Points in a batch, of all processes together.
+    drop_last : bool
+        Whether a smaller last batch is left out.
+    layout : ProcessLayout
+        How batches are spread over processes: `layout.name`, `layout.world` and `layout.scale`.
 
     Examples
     --------
@@ -109,59 +111,89 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         sync_every: int = 1,
         history: bool = False,
     ) -> None:
-        processes = processes_of(layout, group)
-        with fail_together(processes):
-            self.batch_size, self.drop_last = as_count(batch_size, "batch_size"), bool(drop_last)
-            steps = None if steps is None else as_count(steps, "steps")
-            if processes is not None and self.batch_size % processes.world:
-                raise ValueError(
-                    f"batch_size is that of all processes together: {self.batch_size} is no multiple of the "
-                    f"{processes.world} processes. Use {-(-self.batch_size // processes.world) * processes.world}."
-                )
-            seed = 0 if processes is None else seed_of(rng)
-        if processes is not None:
-            seed = processes.share(seed)  # on all of them, whatever their components
-            if not isinstance(components, Sampler):
-                rng = np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
-        with fail_together(processes):
-            self.sampler = sampler_of_points(
-                components, learner=learner, gamma=gamma, allocate=allocate, rng=rng, history=history
-            )
-        self.layout = layout_of(layout, processes, self.sampler.components.space.n)
-        with fail_together(processes):
-            slots = self.batch_size // self.layout.world
-            self._feedback = FeedbackSync(self.sampler, self.layout, slots, sync_every, self._settle)
-            self._progress = EpochProgress(self.batch_size, *self._plan(steps))
-            self.turn = OneThreadAtATime()
-        require_agreement(self.sampler, self.layout, batch_size=self.batch_size, steps=len(self), sync_every=sync_every)
+        engine = BatchEngine(
+            components,
+            batch_size,
+            tracks_arrival=False,
+            learner=learner,
+            gamma=gamma,
+            allocate=allocate,
+            rng=rng,
+            steps=steps,
+            drop_last=drop_last,
+            layout=layout,
+            group=group,
+            sync_every=sync_every,
+            history=history,
+        )
+        self._use_engine(engine)
+
+    def _use_engine(self, engine: BatchEngine) -> None:
+        self._engine = engine
+        self.batch_size, self.drop_last = engine.batch_size, engine.drop_last
+        self.sampler: Sampler = engine.sampler
+        self.layout: ProcessLayout = engine.layout
         self._settle_down()
 
-    def _plan(self, steps: int | None) -> tuple[int, int]:
-        """Give the number of full batches in a pass, and the size of a last one."""
-        full, rest = divmod(self.layout.points, self.batch_size)
-        if steps is not None:
-            return steps, 0
-        rest -= rest % self.layout.world
-        if self.drop_last or (self.layout.name == "sharded" and full):
-            rest = 0
-        if not full and not rest:
-            raise ValueError(
-                f"There are {self.layout.points} points, fewer than one batch of {self.batch_size}. Use smaller "
-                f"batches, drop_last=False, or say how many steps a pass has."
-            )
-        return full, rest
+    @classmethod
+    def _of_engine(cls, engine: BatchEngine) -> "MixtureBatchSampler":
+        """Return the batch sampler of an engine that an `AdaptiveLoader` owns."""
+        batches = cls.__new__(cls)
+        batches._use_engine(engine)
+        return batches
 
     def __len__(self) -> int:
-        return len(self._progress)
+        return len(self._engine)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        # Not in a variable: a frame that refers to itself would keep the iterator of the DataLoader alive.
+        self._check_reader(sys._getframe().f_back)
+        return self._engine.batches()
+
+    def _check_reader(self, frame: FrameType | None) -> None:
+        """Raise if the reader distributes batches over processes, as the `BatchSamplerShard` of accelerate does.
+
+        Batches are spread over processes already.  It would wait for batches that are full on one process, and return
+        none.
+        """
+        reader: Any = None if frame is None else frame.f_locals.get("self")
+        if getattr(reader, "batch_sampler", None) is self and getattr(reader, "num_processes", 1) != 1:
+            raise RuntimeError(
+                f"{type(reader).__name__} would share out batches among {reader.num_processes} processes, and those of "
+                f"a MixtureBatchSampler are spread over processes already. Leave its DataLoader out of "
+                f"accelerator.prepare, and move batches to accelerator.device yourself."
+            )
 
     @property
     def epoch(self) -> int:
-        """Number of the present pass, or of the next if none has begun."""
-        return self._progress.epoch
+        """Number of the present epoch, or of the first if none has begun."""
+        return self._engine.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which number the next pass has; the order of draws goes on by itself."""
-        self._progress.set_epoch(epoch)
+        """Set the number of the next epoch; the order of draws does not depend on it.
+
+        Parameters
+        ----------
+        epoch : int
+            The number. If a state was loaded in the middle of an epoch, that epoch gets it.
+        """
+        self._engine.set_epoch(epoch)
+
+    @property
+    def position(self) -> int:
+        """Batches of the present epoch that have come for certain: up to the last one with feedback.
+
+        The `DataLoader` may have fetched more. A batch counts once `update` was called for it or for a later one.
+        """
+        return self._engine.position
+
+    @property
+    def batches_left(self) -> int:
+        """Batches that the next loop returns if the state is saved now and loaded.
+
+        In the middle of an epoch these are the batches after `position`, otherwise those of a whole epoch.
+        """
+        return self._engine.batches_left
 
     @property
     def meter(self) -> GainMeter:
@@ -180,94 +212,49 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
 
     @property
     def mixture(self) -> FloatArray:
-        """The mixture that the next draw is made with."""
+        """The mixture of the next draw."""
         return self.sampler.mixture
 
     @property
     def learned_mixture(self) -> FloatArray:
-        """The mixture that was learned, also while the learner plays plain shuffling."""
+        """The learned mixture, also while the learner shuffles plainly."""
         return self.sampler.learned_mixture
 
     @property
     def exchanged(self) -> str:
-        """What processes send each other for a round: nothing, sums or rows."""
-        return self._feedback.exchanged
-
-    def __iter__(self) -> Iterator[list[int]]:
-        # A generator, which asks for the passes when it is first used: a state may be loaded before that.
-        self._check_reader(sys._getframe().f_back)
-        run = self._progress.run(self._draw, self.sampler.end_epoch)
-        while True:
-            with self.turn:
-                receipt = next(run, None)
-            if receipt is None:
-                return
-            yield self._slots(receipt)
-
-    def _check_reader(self, frame: FrameType | None) -> None:
-        """Refuse to be read by what shares out the batches of one process, as accelerate's `BatchSamplerShard` does.
-
-        It waits for batches that are full on one process, and passes none on.
-        """
-        reader: Any = None if frame is None else frame.f_locals.get("self")
-        if getattr(reader, "batch_sampler", None) is self and getattr(reader, "num_processes", 1) != 1:
-            raise RuntimeError(
-                f"{type(reader).__name__} would share out batches among {reader.num_processes} processes, and those of "
-                f"a MixtureBatchSampler are spread over processes already. Leave its DataLoader out of "
-                f"accelerator.prepare, and move batches to accelerator.device yourself."
-            )
-
-    def _draw(self, size: int) -> Draw:
-        return self.sampler.draw(self.layout.drawn(size))
-
-    def _slots(self, receipt: Draw) -> list[int]:
-        part = self.layout.part(receipt)
-        indices: list[int] = part.indices.tolist()
-        if self._progress.followed:  # receipts are taken in order, so nothing needs to travel with the indices
-            return indices
-        return Slots(indices, number_receipt(receipt), self.layout.scale * part.weights)
+        """What processes send each other in a round of feedback: "nothing", "sums" or "rows"."""
+        return self._engine.exchanged
 
     def tagged(self, dataset: Dataset[Any]) -> Tagged:
-        """Wrap a dataset, so that weights and receipts reach the batches."""
+        """Wrap a dataset, so that weights and receipts reach the batches.
+
+        Parameters
+        ----------
+        dataset : torch.utils.data.Dataset
+            A dataset with `__getitem__` and `__len__`, of as many items as there are points.
+
+        Returns
+        -------
+        torch.utils.data.Dataset
+            The wrapped dataset, for `DataLoader(dataset, batch_sampler=..., collate_fn=...)`.
+        """
         check_dataset(dataset, self.sampler.components.space.n)
         return Tagged(dataset)
 
     def collate(self, collate_fn: Callable[[list[Any]], Any] | None = None) -> Collate:
-        """Wrap a collate function (PyTorch's by default), so that batches get `weight` and `draw_id`."""
+        """Wrap a collate function, so that batches get `weight` and `draw_id`.
+
+        Parameters
+        ----------
+        collate_fn : callable, optional
+            From a list of samples to a batch. Default: `torch.utils.data.default_collate`.
+
+        Returns
+        -------
+        callable
+            The collate function for the `DataLoader`.
+        """
         return Collate(collate_fn)
-
-    def follow(self) -> None:
-        """Wait for `end` to know that a loop is over: who calls `arrived` for every batch knows it."""
-        self._progress.followed = True
-
-    @property
-    def live(self) -> int:
-        """Number of the loop that receipts are kept for: the one that began last."""
-        return self._progress.live
-
-    def check(self, number: int) -> None:
-        """Refuse to go on with a loop that is not live any more: its batches would get the receipts of another."""
-        self._progress.check(number)
-
-    def end(self) -> None:
-        """Say that the loop over the batches is over."""
-        self._progress.end()
-
-    @property
-    def given(self) -> int:
-        """How many batches the present loop was given."""
-        return self._progress.given
-
-    def lose(self, count: int) -> None:
-        """Say that so many batches of the loop have come or never will: the receipts of the latter are dropped."""
-        self._progress.come(count)
-
-    def arrived(self, count: int, device: torch.device | str = CPU) -> TensorDraw:
-        """Give the receipt of the batch that has just come out of the loader, as number `count` of the loop."""
-        draw = self._progress.come(count)
-        if draw is None:
-            raise RuntimeError("A batch has come twice, or without a receipt: iterate over the loader itself, once.")
-        return TensorDraw(self.layout.part(draw), device, receipt=draw, scale=self.layout.scale)
 
     def update(
         self,
@@ -276,74 +263,67 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         *,
         gradient: Any = None,  # noqa: ANN401
     ) -> None:
-        """Learn from the norms of a batch: losses or gradient norms, one per example, never squared.
+        """Learn from the losses or gradient norms of a batch.
+
+        If it raises, nothing has changed.
 
         Parameters
         ----------
-        draw
-            The receipt, or the `draw_id` of the batch.
-        norms
-            (m,), a tensor of any device and type (it is detached) or an array.
-        gradient
-            The mean gradient of the batch, flat, for the meter's noise check: of two consecutive batches now and then.
+        draw : int, torch.Tensor or TensorDraw
+            The `draw_id` of the batch.
+        norms : torch.Tensor or array-like of shape (m,)
+            One non-negative number per example, not squared and without the weights, of any device and real type.
+        gradient : torch.Tensor or array-like, optional
+            Mean gradient of the batch, flat, for the meter's noise check. Report it for two consecutive batches now
+            and then. Default: None.
         """
-        self._feedback.update(partial(self._receipt, draw), norms, gradient)
-
-    def _settle(self, receipt: Draw) -> None:
-        self._progress.receipts.discard(receipt)
-
-    def _receipt(self, draw: Any) -> tuple[Draw, Draw]:  # noqa: ANN401
-        """Give the receipt of a whole draw, and that of this process's part."""
-        if isinstance(draw, TensorDraw):
-            return draw.receipt, draw.part
-        whole = isinstance(draw, (int, np.integer)) or (isinstance(draw, torch.Tensor) and is_whole(draw))
-        if self._progress.followed or not whole:
-            raise TypeError(
-                f"update takes the draw that came with a batch{'' if self._progress.followed else ', or its draw_id,'} "
-                f"and then its norms; got {type(draw).__name__} first."
-            )
-        receipt = self._progress.receipts.find(int(draw))
-        return receipt, self.layout.part(receipt)
+        self._engine.update(draw, norms, gradient)
 
     def sync(self) -> None:
-        """Exchange the feedback that waits (`sync_every` above one), before a checkpoint, say; on all processes."""
-        self._feedback.sync()
+        """Exchange the feedback that waits, with `sync_every` above one; call it on all processes."""
+        self._engine.sync()
 
     def state_dict(self) -> State:
-        """Give all that is needed to go on with the same batches, as tensors and plain values.
+        """Return the state needed to resume with the same batches, as tensors and plain values.
 
-        That includes what loaders have asked for ahead.  The state is the same on all processes that share draws, apart
-        from their names: one may save it and all load it.
+        It includes the batches that the loader has fetched ahead. Apart from the ids of samplers it is the same on all
+        processes that share draws, so one process may save it and all may load it.
+
+        Returns
+        -------
+        dict
+            The state, for `torch.save` and `load_state_dict`.
         """
-        if self._feedback.waiting:
-            raise RuntimeError(
-                f"{self._feedback.waiting} rounds of feedback are still to be exchanged: call sync() on all processes "
-                f"first."
-            )
-        state = {
-            "sampler": self.sampler.state_dict(),
-            "passes": self._progress.state_dict(),
-        }
-        return wrap_state("loader", as_tensors(state))
+        return self._engine.state_dict()
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Resume where the state was saved; build it with the same arguments first.
+        """Resume where the state was saved.
 
-        Raises
-        ------
-        CheckpointError
-            If the state is damaged, of another loader or of another format.  Everything is then as before.
+        Build the batch sampler with the same arguments first. If it raises `varmix.CheckpointError`, because the state
+        is damaged, belongs to another loader or has another format, nothing has changed.
+
+        Parameters
+        ----------
+        state_dict : dict
+            What `state_dict` returned.
         """
-        with wrap_load_errors("a loader"):
-            state = as_arrays(unwrap_state("loader", state_dict, "a loader"))
-            require_format(state, {"sampler", "passes"}, "a loader")
-            reader = ReceiptReader(self.sampler.components, Ledger.loaded(state["sampler"]))
-            slots = self.layout.drawn(self.batch_size)
-            passes = self._progress.loaded(state["passes"], reader, slots, self.layout.sharing)
-            self.sampler.load_state_dict(state["sampler"])  # all or nothing
-        self._progress.give_up()
-        self._feedback.forget()
-        self._progress = passes
+        self._engine.load_state_dict(state_dict)
 
     def __repr__(self) -> str:
         return f"MixtureBatchSampler({self.sampler.components!r}, batch_size={self.batch_size}, {self.layout.name})"
+
+
+def check_dataset(dataset: Dataset[Any], n: int) -> None:
+    """Raise if a dataset has no indices, or another number of items than n."""
+    if isinstance(dataset, IterableDataset):
+        raise TypeError(
+            "A stream has no indices to draw. Use varmix.torch.Interleave for several streams, or a dataset with "
+            "__getitem__ and __len__."
+        )
+    if not isinstance(dataset, Sized):
+        raise TypeError(f"{type(dataset).__name__} has no length: a loader draws the indices 0 to len(dataset) - 1.")
+    if len(dataset) != n:
+        raise ValueError(
+            f"The dataset has {len(dataset):,} items and the components are over {n:,} points. Pass one label per "
+            f"item, and build a new loader when the dataset has changed."
+        )

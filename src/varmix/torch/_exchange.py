@@ -1,8 +1,8 @@
-"""What processes exchange about a round: sums where the learner asks for no more, else rows.
+"""What processes exchange about a round: sums if the learner needs no more, else rows.
 
-sums   value and gradient of the cost at the mixture learned: k + 7 numbers (and, of points that others do not have,
-       the largest weight of every process), one all-reduce
-rows   every norm (and, of points that others do not have, ratios and densities): one all-gather
+* sums: value and gradient of the cost at the learned mixture, k + 7 numbers, in one all-reduce.  For shards also the
+  largest weight of every process.
+* rows: every norm, in one all-gather.  For shards also the ratios and densities, which other processes do not know.
 """
 
 from typing import NamedTuple, Protocol, final
@@ -15,11 +15,12 @@ from varmix._core.evidence import Evidence
 from varmix._core.validation import FloatArray
 from varmix._sampler import Sampler
 from varmix.meter import Moments
-from varmix.torch._process_group import ProcessGroup, ProcessLayout
+from varmix.torch._layout import ProcessLayout
+from varmix.torch._process_group import ProcessGroup
 
 
 class Round(NamedTuple):
-    """A receipt, the whole of it and this process's part, with the norms of the part and what the meter needs."""
+    """One update: the receipt of the whole draw and of this process's slots, their norms, and the mean gradient."""
 
     receipt: Draw
     part: Draw
@@ -28,39 +29,39 @@ class Round(NamedTuple):
 
 
 class Exchange(Protocol):
-    """How rounds become rows of numbers, and these become learning."""
+    """How rounds become rows of numbers, and how a sampler learns from these."""
 
     def width(self, m: int, k: int) -> int:
-        """Give how many numbers there are to a round with m slots in this process."""
+        """Return how many numbers describe a round with m slots in this process."""
         ...
 
     def pack(self, round_: Round, mixture: FloatArray) -> FloatArray:
-        """Give these numbers."""
+        """Return these numbers."""
         ...
 
     def spread(self, processes: ProcessGroup, packed: FloatArray) -> FloatArray:
-        """Give the numbers (p,) of all processes, (members, p), in one collective."""
+        """Exchange the numbers (p,) of this process in one collective, and return (members, p)."""
         ...
 
     def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> None:
-        """Let the sampler and its meter learn from the numbers (members, numbers) of a round."""
+        """Teach the sampler and its meter the numbers (members, numbers) of a round."""
         ...
 
 
 @final
 class Sums:
-    """The mean over processes of value, gradient and moments; there is one member, their mean."""
+    """Exchanges the mean over processes of value, gradient and moments: one member, their mean."""
 
     def __init__(self, layout: ProcessLayout) -> None:
         self._layout, self._own = layout, layout.name == "sharded"
         self._parts = layout.world if self._own else 1  # receipts to a batch
 
     def width(self, m: int, k: int) -> int:
-        """Value, gradient, four moments, and a largest weight of every process where none knows those of others."""
+        """Count value, gradient and four moments; for shards also the largest weight of every process."""
         return k + 5 + (self._layout.world if self._own else 0)
 
     def pack(self, round_: Round, mixture: FloatArray) -> FloatArray:
-        """Take value and gradient at the mixture that the learner steps from."""
+        """Return value and gradient at the mixture that the learner steps from, and the moments."""
         scale = self._layout.scale
         evidence = Evidence.from_draw(round_.part, scale * round_.norms)
         seen = Moments.of(evidence)
@@ -68,7 +69,7 @@ class Sums:
         return np.array([evidence.value(mixture), *evidence.gradient(mixture), *moments, *self._largest(seen)])
 
     def _largest(self, seen: Moments) -> FloatArray:
-        """Give a row of zeros, with the largest weight in this process's place: sums of such rows have them all."""
+        """Return zeros with the largest weight at this process's place, so that the sum over processes has them all."""
         if not self._own or self._layout.processes is None:
             return np.empty(0)
         row = np.zeros(self._layout.world)
@@ -76,15 +77,15 @@ class Sums:
         return row
 
     def spread(self, processes: ProcessGroup, packed: FloatArray) -> FloatArray:
-        """Add up; all processes have as many slots, so the mean over slots is the mean over processes."""
+        """Return the mean over processes: all have equally many slots, so it is the mean over slots."""
         return processes.add_up(packed)[None] / processes.world
 
     def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> None:
-        """Learn from a row that has the same value and gradient."""
+        """Learn from one row of evidence that has this value and gradient."""
         value, gradient, sums, largest = np.split(numbers[0], np.cumsum([1, sampler.components.k, 4]))
         uniform, mixture, weight, square = sums.tolist()
         evidence = Evidence.from_sums(float(value[0]), gradient, at_uniform=uniform)
-        # What was spread is a mean over processes, and each of these had one place.
+        # `largest` is a mean over processes, and only one of them had a number at each place.
         most = self._layout.world * largest.max() if self._own else 1.0 / round_.receipt.density.min()
         moments = Moments(self._parts * len(round_.receipt), uniform, mixture, weight, square, float(most))
         norms = round_.norms if self._own else None
@@ -93,49 +94,49 @@ class Sums:
 
 @final
 class SharedRows:
-    """The norms of all slots, where all processes hold the receipt of the whole batch."""
+    """Exchanges the norms of all slots: every process holds the receipt of the whole batch."""
 
     def width(self, m: int, k: int) -> int:
-        """One norm a slot."""
+        """Count one norm per slot."""
         return m
 
     def pack(self, round_: Round, mixture: FloatArray) -> FloatArray:
-        """Give the norms of this process's slots."""
+        """Return the norms of this process's slots."""
         return round_.norms
 
     def spread(self, processes: ProcessGroup, packed: FloatArray) -> FloatArray:
-        """Gather."""
+        """Gather the numbers of all processes."""
         return processes.gather(packed)
 
     def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> None:
-        """Put the norms into the order of the slots, and learn as one process would."""
-        norms = np.ascontiguousarray(numbers.T).ravel()  # slot s is of process s modulo their number
+        """Learn as one process would, from the norms in the order of the slots."""
+        norms = np.ascontiguousarray(numbers.T).ravel()  # slot s belongs to process s modulo their number
         evidence = Evidence.from_draw(round_.receipt, norms)
         sampler.learn(round_.receipt, evidence, evidence.norms, gradient=round_.gradient)
 
 
 @final
 class OwnRows:
-    """Coefficients, densities and ratios of all slots, where every process has points of its own."""
+    """Exchanges coefficients, densities and ratios of all slots: every process has its own points."""
 
     def __init__(self, layout: ProcessLayout) -> None:
         self._scale, self._scales = layout.scale, np.array(layout.scales)
 
     def width(self, m: int, k: int) -> int:
-        """A coefficient, a density and k ratios a slot."""
+        """Count a coefficient, a density and k ratios per slot."""
         return m * (k + 2)
 
     def pack(self, round_: Round, mixture: FloatArray) -> FloatArray:
-        """Give what others cannot know."""
+        """Return what other processes cannot know."""
         evidence = Evidence.from_draw(round_.part, self._scale * round_.norms)
         return np.column_stack([evidence.coefficients, evidence.density, evidence.ratios]).ravel()
 
     def spread(self, processes: ProcessGroup, packed: FloatArray) -> FloatArray:
-        """Gather."""
+        """Gather the numbers of all processes."""
         return processes.gather(packed)
 
     def learn(self, sampler: Sampler, round_: Round, numbers: FloatArray) -> None:
-        """Learn from the rows of all; components see their own process's norms."""
+        """Learn from the rows of all processes; components see the norms of their own process."""
         rows = numbers.reshape(-1, 2 + round_.part.ratios.shape[1])
         evidence = Evidence(rows[:, 2:], rows[:, 0], rows[:, 1])
         weights = np.repeat(self._scales, len(rows) // len(self._scales)) / rows[:, 1]
@@ -146,14 +147,13 @@ class OwnRows:
 
 
 def stamp_draw(draw: Draw) -> float:
-    """Give a number that tells whether processes have made the same draw."""
+    """Return a checksum that shows whether processes made the same draw."""
     return float(crc32(draw.density, crc32(draw.indices)))  # type: ignore[arg-type]
 
 
-def exchange_of(sampler: Sampler, layout: ProcessLayout) -> Exchange:
-    """Give what a learner and a family need: one that does not say may need rows."""
-    learner_needs = getattr(sampler.learner, "needs_rows", True)
-    if layout.name == "sharded":  # components are the process's own, and see its own norms
-        return OwnRows(layout) if learner_needs else Sums(layout)
-    family_needs = getattr(sampler.components, "observes", True)
-    return SharedRows() if learner_needs or family_needs else Sums(layout)
+def choose_exchange(sampler: Sampler, layout: ProcessLayout) -> Exchange:
+    """Return what the learner and the family need: sums, or rows if either looks at single rows."""
+    if layout.name == "sharded":  # every process has its own components, which see its own norms
+        return OwnRows(layout) if sampler.learner.needs_rows else Sums(layout)
+    needs_rows = sampler.learner.needs_rows or sampler.components.observes  # type: ignore[attr-defined]
+    return SharedRows() if needs_rows else Sums(layout)

@@ -1,4 +1,4 @@
-"""Rounds: feedback becomes learning, in one process or in many."""
+"""Feedback of many processes: they exchange it and learn from it together."""
 
 import logging
 from collections.abc import Callable
@@ -10,108 +10,97 @@ from varmix._core.draw import Draw
 from varmix._core.evidence import Evidence
 from varmix._core.validation import FloatArray, as_count
 from varmix._sampler import Sampler
-from varmix.torch._exchange import Round, Sums, exchange_of, stamp_draw
-from varmix.torch._process_group import ProcessLayout
+from varmix.torch._exchange import Round, Sums, choose_exchange, stamp_draw
+from varmix.torch._layout import ProcessLayout
+from varmix.torch._process_group import ProcessGroup
 from varmix.torch._tensors import as_doubles
 
-REFUSED_INDEX, STAMP_INDEX, HEAD_WIDTH = (
-    0,
-    1,
-    2,
-)  # what stands before the numbers of a round: who refused it, and which draw it is of
+# Two numbers come before those of a round: whether this process rejected it, and which draw it belongs to.
+REJECTED_INDEX, STAMP_INDEX, HEAD_WIDTH = 0, 1, 2
 
 
 class FeedbackSync:
-    """Takes feedback, and lets all processes learn from it every `sync_every` rounds, together or not at all.
+    """Exchanges the feedback of all processes every `sync_every` rounds, so that all learn the same from it.
 
-    Alone, feedback is learned from at once.  With others, what each process has seen is exchanged in one collective,
-    after which all hold the same mixture, to the bit.  Between two exchanges mixtures stay, and rounds wait.
+    One collective exchanges what each process has seen, and then all hold the same mixture, to the bit.  Between two
+    exchanges the mixture stays, and rounds wait.
 
-    A round that one process refuses, for a loss that is not finite, say, counts on no process.  The one that refused it
-    raises its error, and the others one that says so, when they exchange: none waits for another in vain.
+    If one process rejects a round, because a loss is not finite for example, no process learns from it.  That process
+    raises its own error, and the others raise one at the exchange, so none waits for another forever.
 
     Parameters
     ----------
-    sampler
+    sampler : Sampler
         The sampler of this process.
-    layout
-        How batches are spread.
-    slots
-        The most slots that this process has of a batch.
-    sync_every
+    processes : ProcessGroup
+        The processes.
+    layout : ProcessLayout
+        How batches are spread over them.
+    slots : int
+        Largest number of slots that this process has of a batch.
+    sync_every : int
         Rounds between two exchanges.
-    learned
+    on_learned : callable
         Is called with every receipt that was learned from.
     """
 
     def __init__(
         self,
         sampler: Sampler,
+        processes: ProcessGroup,
         layout: ProcessLayout,
         slots: int,
-        sync_every: int = 1,
-        learned: Callable[[Draw], None] = lambda receipt: None,
+        sync_every: int,
+        on_learned: Callable[[Draw], None],
     ) -> None:
-        self._sampler, self._layout, self._learned = sampler, layout, learned
+        self._sampler, self._processes, self._layout, self._on_learned = sampler, processes, layout, on_learned
         self._every = as_count(sync_every, "sync_every")
-        self._exchange = exchange_of(sampler, layout)
-        # The same for all rounds, also for one that was refused before anything was known of it.
+        self._exchange = choose_exchange(sampler, layout)
+        # The same for all rounds, also for one that was rejected before its size was known.
         self._width = HEAD_WIDTH + self._exchange.width(slots, sampler.components.k)
         self._rounds: list[Round | None] = []
         self._packed: list[FloatArray] = []
-        if layout.processes is not None and layout.processes.rank == 0:
-            logging.getLogger("varmix").info("%d processes exchange %s", layout.world, self.exchanged)
+        if processes.rank == 0:
+            logging.getLogger("varmix").info("%d processes exchange %s", processes.world, self.exchanged)
 
     @property
     def exchanged(self) -> str:
-        """What a round sends: nothing, sums or rows."""
-        if self._layout.processes is None:
-            return "nothing"
+        """What a round sends: sums or rows."""
         return "sums" if isinstance(self._exchange, Sums) else "rows"
 
     @property
     def waiting(self) -> int:
-        """Number of rounds that are still to be exchanged."""
+        """Number of rounds that wait for the next exchange."""
         return len(self._rounds)
 
     def update(self, find: Callable[[], tuple[Draw, Draw]], norms: Any, gradient: Any = None) -> None:  # noqa: ANN401
-        """Take the norms of this process's part of a draw, and its mean gradient over all processes, if known.
+        """Take the norms of this process's slots of a draw, and its mean gradient over all processes, if known.
 
-        `find` gives the receipts of the whole and of the part.  It may fail: that is a refusal like any other, which
-        the other processes must hear of.
+        `find` returns the receipts of the whole draw and of this process's slots.  If it raises, the round is rejected
+        like any other, and the other processes learn about it.
         """
-        if self._layout.processes is None:
-            self._learn_alone(find()[0], as_doubles(norms, "norms"), gradient)
-            return
-        refusal: Exception | None = None
+        error: Exception | None = None
         try:
-            self._keep(*find(), as_doubles(norms, "norms"), gradient)
-        except Exception as error:
-            refusal = error
+            self._add_round(*find(), as_doubles(norms, "norms"), gradient)
+        except Exception as raised:
+            error = raised
             self._rounds.append(None)
             self._packed.append(np.eye(1, self._width)[0])
-        refused = self._exchange_all() if self.waiting >= self._every else 0
-        if refusal is not None:
-            raise refusal
-        _raise_refused(refused)
+        rejected = self._exchange_all() if self.waiting >= self._every else 0
+        if error is not None:
+            raise error
+        _raise_rejected(rejected)
 
-    def _learn_alone(self, receipt: Draw, norms: FloatArray, gradient: Any) -> None:  # noqa: ANN401
+    def _add_round(self, receipt: Draw, part: Draw, norms: FloatArray, gradient: Any) -> None:  # noqa: ANN401
         self._sampler.check(receipt)
-        evidence = Evidence.from_draw(receipt, norms)
-        mean = self._mean(gradient)
-        self._sampler.learn(receipt, evidence, evidence.norms, gradient=mean)
-        self._learned(receipt)
-
-    def _mean(self, gradient: Any) -> FloatArray | None:  # noqa: ANN401
-        return None if gradient is None else self._sampler.meter.check_gradient(as_doubles(gradient, "gradient"))
-
-    def _keep(self, receipt: Draw, part: Draw, norms: FloatArray, gradient: Any) -> None:  # noqa: ANN401
-        self._sampler.check(receipt)
-        if any(kept is not None and kept.receipt.serial == receipt.serial for kept in self._rounds):
-            raise ValueError(f"Receipt {receipt.serial} waits to be exchanged already: call update once per draw.")
-        Evidence.from_draw(part, norms)
-        # A copy: norms may be the memory of the user's tensor, and rounds wait.
-        round_ = Round(receipt, part, norms.copy(), self._mean(gradient))
+        if any(each is not None and each.receipt.serial == receipt.serial for each in self._rounds):
+            raise ValueError(
+                f"Receipt {receipt.serial} already waits for the next exchange. Call update once for every draw."
+            )
+        Evidence.from_draw(part, norms)  # raises if norms are not valid
+        mean = None if gradient is None else self._sampler.meter.check_gradient(as_doubles(gradient, "gradient"))
+        # A copy: norms may share the memory of the user's tensor, and rounds wait.
+        round_ = Round(receipt, part, norms.copy(), mean)
         numbers, packed = self._exchange.pack(round_, self._sampler.learned_mixture), np.zeros(self._width)
         packed[STAMP_INDEX] = 0.0 if self._layout.name == "sharded" else stamp_draw(receipt)
         packed[HEAD_WIDTH : HEAD_WIDTH + len(numbers)] = numbers
@@ -119,29 +108,28 @@ class FeedbackSync:
         self._packed.append(packed)
 
     def sync(self) -> None:
-        """Exchange the rounds that wait, now; all processes must call it."""
-        _raise_refused(self._exchange_all())
+        """Exchange the waiting rounds now; all processes must call it."""
+        _raise_rejected(self._exchange_all())
 
-    def forget(self) -> None:
-        """Give up the rounds that wait: a state was loaded, and they are of the run before it."""
+    def clear(self) -> None:
+        """Drop the waiting rounds: a state was loaded, and they belong to the run before it."""
         self._rounds, self._packed = [], []
 
     def _exchange_all(self) -> int:
-        """Exchange what waits in one collective, and learn; give how many rounds only others have refused."""
-        processes = self._layout.processes
-        if not self._rounds or processes is None:
+        """Exchange the waiting rounds in one collective and learn; return how many only other processes rejected."""
+        if not self._rounds:
             return 0
         rounds, packed = self._rounds, self._packed
         self._rounds, self._packed = [], []
-        everything = self._exchange.spread(processes, np.concatenate(packed))
+        everything = self._exchange.spread(self._processes, np.concatenate(packed))
         everything = everything.reshape(len(everything), len(rounds), self._width)
-        refused = 0
+        rejected = 0
         for i, round_ in enumerate(rounds):
             numbers = everything[:, i]
             if round_ is None:
                 continue
-            if numbers[:, REFUSED_INDEX].any():
-                refused += 1
+            if numbers[:, REJECTED_INDEX].any():
+                rejected += 1
                 continue
             if (numbers[:, STAMP_INDEX] != packed[i][STAMP_INDEX]).any():
                 raise RuntimeError(
@@ -150,14 +138,14 @@ class FeedbackSync:
                 )
             end = HEAD_WIDTH + self._exchange.width(len(round_.part), self._sampler.components.k)
             self._exchange.learn(self._sampler, round_, numbers[:, HEAD_WIDTH:end])
-            self._learned(round_.receipt)
-        return refused
+            self._on_learned(round_.receipt)
+        return rejected
 
 
-def _raise_refused(refused: int) -> None:
-    """Raise where other processes have refused rounds that this one has not."""
-    if refused:
+def _raise_rejected(rejected: int) -> None:
+    """Raise `ValueError` if other processes rejected rounds that this one accepted."""
+    if rejected:
         raise ValueError(
-            "Another process refused the norms of a round, so no process has learned from it. See its error, and skip "
-            "batches that diverged on all processes."
+            "Another process rejected the norms of a round, so no process has learned from it. See the error that it "
+            "raised, and skip batches that diverged on all processes."
         )

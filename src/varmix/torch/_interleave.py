@@ -1,4 +1,4 @@
-"""Interleave: streams mixed by proportions that adapt, with weights that keep the objective as it was."""
+"""Interleave: streams mixed in proportions that adapt, with weights that keep the objective unchanged."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, Self, get_args
@@ -23,65 +23,74 @@ from varmix.components import Sources
 from varmix.history import History
 from varmix.learners import BarrierNewton, Cautious, Learner
 from varmix.meter import GainMeter, Interval
-from varmix.torch._epoch import OneThreadAtATime
+from varmix.torch._engine import OneThreadAtATime
 from varmix.torch._settings import FrozenSettings
 from varmix.torch._stream_source import Item, StreamReader
-from varmix.torch._tensor_draw import TensorDraw
-from varmix.torch._tensors import as_arrays, as_doubles, as_tensors, device_of, unwrap_state, wrap_state
+from varmix.torch._tensors import (
+    TensorDraw,
+    as_arrays,
+    as_doubles,
+    as_tensors,
+    device_of,
+    unwrap_state,
+    wrap_state,
+)
 
 OnExhausted = Literal["stop", "restart", "drop"]
 
 
 class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
-    """Batches of several streams, whose proportions adapt to feedback; an iterator of `(batch, draw)`.
+    """Iterates over batches of several streams, mixed in proportions that adapt to feedback.
 
-    The weights of a batch, `draw.weights`, are target over present share: the objective is always that of the target's
-    proportions, whatever is drawn.  `update` takes the receipt back with a norm for every sample.  Until feedback has
-    shown that other proportions pay, samples come in those of the target, with weights of one.
+    It yields `(batch, draw)`. The weights `draw.weights` are the target share over the present share of each sample's
+    source, so the objective is always that of the target proportions. Pass the receipt back to `update`, with a norm
+    for every sample. Until feedback has shown that other proportions pay, samples come in the target proportions, with
+    weights of one.
 
-    It belongs into the process that trains: inside a worker it would never hear of feedback.  Each source may have
-    workers of its own, as a `DataLoader(..., batch_size=None, num_workers=2)`.
+    Use it in the process that trains: inside a worker it would get no feedback. Each source may have its own workers,
+    as a `DataLoader(..., batch_size=None, num_workers=2)`.
 
-    A source that ends in the middle of a batch leaves a receipt that cannot be served.  It is thrown away, and all that
-    was read for it is put back.  What then happens is for `on_exhausted` to say:
+    If a source ends in the middle of a batch, the batch is dropped and its samples go back to their sources. What
+    happens then depends on `on_exhausted`:
 
-    * "stop": the stream ends, with the last full batch.
-    * "restart": there is no such batch, since a source is iterated anew as soon as it ends.  One that has `set_epoch`
-      is told the number of every pass.
-    * "drop": the source is dropped, the target is taken over those that are left, and the batch is drawn again.  The
-      stream ends when the last source cannot fill a batch.
+    * "stop": the stream ends with the last full batch.
+    * "restart": a source is iterated again as soon as it ends, so no batch is dropped. If it has `set_epoch`, that is
+      called with the number of every epoch.
+    * "drop": the source is dropped, the target shares of the others are scaled to sum to one, and the batch is drawn
+      again. The stream ends when the last source cannot fill a batch.
 
-    Where sources end, their last items, fewer than a batch asks of them, are left out; all others are given once, in
-    the order of their source.  The stream is one: a second loop goes on where the first was left, and one that has
-    ended stays so.
+    Where sources end, their last items are left out if they are fewer than a batch needs. All other items come once, in
+    the order of their source. There is one stream: a second loop continues where the first was left, and an ended
+    stream stays ended.
 
-    With `round_robin` allocation, the default, nothing is random: every batch holds of each source what is due to it,
-    within a sample or two that the next batches make up for.  For draws that are unbiased one by one give `stratified`.
+    With `round_robin` allocation, the default, nothing is random: every batch has the exact share of each source,
+    rounded to samples, and later batches make up for the rounding. Pass `stratified` for draws that are unbiased one by
+    one.
 
     Parameters
     ----------
-    sources
-        Name and iterable of samples, of every source.
-    batch_size
+    sources : mapping of str to iterable
+        The sources: an iterable of samples for every name.
+    batch_size : int
         Samples in a batch.
-    target
-        Wanted share of every source, positive; they are normalised.  Default: equal shares.
-    on_exhausted
-        What to do when a source has no more samples: "stop", "restart" or "drop".
-    learner
-        How the proportions adapt.  Default: `varmix.learners.Cautious()`, which keeps to the target until other
-        proportions pay; `varmix.learners.BarrierNewton()` leaves it from the first batch on.
-    gamma
-        Smallest share of the target in the proportions: no weight exceeds 1 / gamma.  Default: 0.1, or the learner's
+    target : mapping of str to float, optional
+        Wanted share of every source, positive. They are scaled to sum to one. Default: equal shares.
+    on_exhausted : {"stop", "restart", "drop"}, default "stop"
+        What to do when a source has no more samples.
+    learner : Learner, optional
+        Learner that adapts the proportions. Default: `varmix.learners.Cautious()`, which keeps the target proportions
+        until others pay. `varmix.learners.BarrierNewton()` leaves them from the first batch.
+    gamma : float, optional
+        Smallest share of the target in the proportions: no weight exceeds `1 / gamma`. Default: 0.1, or the learner's
         own.
-    allocate
-        How the slots of a batch are given to sources.
-    rng
-        Seed, generator or None.
-    collate_fn
-        From a list of samples to a batch.  Default: `torch.utils.data.default_collate`.
-    history
-        Whether to keep how shares and gain move, for `varmix.plot`.  Default: False.
+    allocate : Allocation, default round_robin
+        How the slots of a batch are distributed over sources.
+    rng : int or numpy.random.Generator, optional
+        Seed, or generator to take one from. Default: a new seed.
+    collate_fn : callable, optional
+        From a list of samples to a batch. Default: `torch.utils.data.default_collate`.
+    history : bool, default False
+        Whether to record how shares and gain move, for `varmix.plot`.
 
     Examples
     --------
@@ -112,7 +121,7 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         self._batch_size = as_count(batch_size, "batch_size")
         self._on_exhausted = on_exhausted
         self._sources = Sources(sources, target)
-        self._feeds = [
+        self._readers = [
             StreamReader(name, source, restart=on_exhausted == "restart") for name, source in sources.items()
         ]
         if learner is None:
@@ -126,17 +135,17 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The sources, in the order of their numbers in `draw.indices`."""
+        """The names of the sources, in the order of their numbers in `draw.indices`."""
         return self._sources.names
 
     @property
     def sampler(self) -> Sampler:
-        """What draws the sources."""
+        """The sampler that draws the sources."""
         return self._sampler
 
     @property
     def meter(self) -> GainMeter:
-        """The sampler's meter: `meter.summary()` for loggers, `meter.verdict()` in words."""
+        """The meter of the sampler: `meter.summary()` for loggers, `meter.verdict()` in words."""
         return self._sampler.meter
 
     @property
@@ -156,20 +165,20 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
 
     @property
     def shares(self) -> dict[str, float]:
-        """The present share of every source in the draws; that of one that was dropped is zero."""
+        """Present share of the draws of every source; zero for a dropped source."""
         return self._sampler.shares  # type: ignore[return-value]
 
     @property
     def taken(self) -> dict[str, int]:
-        """How many samples every source has given so far, over all its passes."""
-        return {feed.name: feed.place.taken for feed in self._feeds}
+        """Number of samples taken from every source so far, over all epochs."""
+        return {reader.name: reader.place.taken for reader in self._readers}
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> tuple[Any, TensorDraw]:
         with self._turn:
-            while not all(feed.ended for feed in self._feeds):
+            while not all(reader.ended for reader in self._readers):
                 draw = self._sampler.draw(self._batch_size)
                 batch = self._fetch(draw.indices)
                 if batch is not None:
@@ -177,14 +186,14 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         raise StopIteration
 
     def _fetch(self, sources: IntArray) -> tuple[Any] | None:
-        """Give the batch of these sources, in a tuple, or None where one of them has ended; then nothing is taken."""
+        """Return the batch of these sources, in a tuple; None, with every item put back, if one of them has ended."""
         items: list[tuple[StreamReader, Item]] = []
         try:
             for j in sources.tolist():
-                item = self._feeds[j].take()
+                item = self._readers[j].take()
                 if item is None:
                     break
-                items.append((self._feeds[j], item))
+                items.append((self._readers[j], item))
             else:
                 return (self._collate([item.sample for _, item in items]),)
         except BaseException:
@@ -196,17 +205,31 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
 
     def _end(self, source: int) -> None:
         if self._on_exhausted == "drop" and self._sources.alive.sum() > 1:
-            self._feeds[source].close()  # first: what is interrupted here ends once more with the next batch
+            self._readers[source].close()  # first: if this is interrupted, the next batch ends the source again
             self._sources.drop(source)
             return
-        for feed in self._feeds:
-            feed.close()
+        for reader in self._readers:
+            reader.close()
 
     def update(self, draw: TensorDraw, norms: Any, *, gradient: Any = None) -> None:  # noqa: ANN401
-        """Learn from the norms of a batch's samples (losses or gradient norms, never squared), of any device and type.
+        """Learn from the losses or gradient norms of a batch.
 
-        The mean gradient of the batch, flat, is for the meter's noise check: of two consecutive batches now and then.
-        Feedback that is refused leaves everything as it was.
+        If it raises, nothing has changed.
+
+        Parameters
+        ----------
+        draw : TensorDraw
+            The receipt that came with the batch.
+        norms : torch.Tensor or array-like of shape (m,)
+            One non-negative number per sample, not squared and without the weights, of any device and real type.
+        gradient : torch.Tensor or array-like, optional
+            Mean gradient of the batch, flat, for the meter's noise check. Report it for two consecutive batches now
+            and then. Default: None.
+
+        Raises
+        ------
+        TypeError
+            If `draw` is not the receipt of a batch.
         """
         if not isinstance(draw, TensorDraw):
             raise TypeError(
@@ -216,43 +239,50 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         self._sampler.update(draw.receipt, as_doubles(norms, "norms"), gradient=mean)
 
     def state_dict(self) -> State:
-        """Give all that is needed to go on with the same batches, as tensors and plain values.
+        """Return the state needed to resume with the same batches, as tensors and plain values.
 
-        Of a source without `state_dict` and `load_state_dict` that is the number of samples taken: they are read again
-        and passed over, so it must give the same ones.
+        For a source without `state_dict` and `load_state_dict` it holds the number of samples taken. Loading reads and
+        skips so many, so the source must return the same samples again.
+
+        Returns
+        -------
+        dict
+            The state, for `torch.save` and `load_state_dict`.
         """
         state = {
             "batch_size": self._batch_size,
             "on_exhausted": self._on_exhausted,
             "sampler": as_tensors(self._sampler.state_dict()),
-            "sources": {feed.name: feed.state_dict() for feed in self._feeds},
+            "sources": {reader.name: reader.state_dict() for reader in self._readers},
         }
         return wrap_state("interleave", state)
 
     def load_state_dict(self, state: State) -> None:
-        """Resume where `state` was saved.
+        """Resume where the state was saved.
 
-        Build the object with the same arguments and with sources that nothing was read from.  What it cannot undo, if
-        a later source is refused, is that others were read from, or were given a state of their own.
+        Build the object with the same arguments first, and with sources that nothing was read from. If it raises
+        `varmix.CheckpointError`, because the state is damaged, belongs to other streams or has another format, nothing
+        has changed here. But sources that were checked before the failing one may have been read from, or have loaded
+        their own state.
 
-        Raises
-        ------
-        CheckpointError
-            If the state is damaged, of other streams or of another format.  Everything is then as before.
+        Parameters
+        ----------
+        state : dict
+            What `state_dict` returned.
         """
         with wrap_load_errors("an Interleave"):
-            saved = self._checked(state)
+            saved = self._check_state(state)
             before = self._sampler.state_dict()
             self._sampler.load_state_dict(as_arrays(saved["sampler"]))
             try:
-                self._check_ended([feed.check(saved["sources"][feed.name]).ended for feed in self._feeds])
-                feeds = [feed.loaded(saved["sources"][feed.name]) for feed in self._feeds]
+                self._check_ended([reader.check(saved["sources"][reader.name]).ended for reader in self._readers])
+                readers = [reader.loaded(saved["sources"][reader.name]) for reader in self._readers]
             except BaseException:
                 self._sampler.load_state_dict(before)
                 raise
-        self._feeds = feeds
+        self._readers = readers
 
-    def _checked(self, state: State) -> State:
+    def _check_state(self, state: State) -> State:
         saved = unwrap_state("interleave", state, "an Interleave")
         require_format(saved, {"batch_size", "on_exhausted", "sampler", "sources"}, "an Interleave")
         require_entries(saved["sources"], set(self.names), "the sources of this Interleave")
@@ -260,18 +290,17 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         for name, value in {"batch_size": self._batch_size, "on_exhausted": self._on_exhausted}.items():
             if found[name] != value:
                 raise CheckpointError(
-                    f"The saved Interleave had {name} = {make_printable(repr(found[name]))}, this one has "
-                    f"{value!r}. Build "
-                    f"it as it was when it was saved."
+                    f"The saved Interleave had {name} = {make_printable(repr(found[name]))}, this one has {value!r}. "
+                    f"Build it with the arguments that it had when it was saved."
                 )
-        taken = sum(feed.check(saved["sources"][feed.name]).place.taken for feed in self._feeds)
+        taken = sum(reader.check(saved["sources"][reader.name]).place.taken for reader in self._readers)
         drawn = self._batch_size * Ledger.loaded(as_arrays(saved["sampler"])).serial
-        if taken > drawn:  # before they are read again, which might take for ever
-            raise CheckpointError(f"The saved sources have given {taken} samples, but only {drawn} were ever drawn.")
+        if taken > drawn:  # a damaged number could make reading them again take forever
+            raise CheckpointError(f"The saved sources have returned {taken} samples, but only {drawn} were drawn.")
         return saved
 
     def _check_ended(self, ended: list[bool]) -> None:
-        """Refuse a state that draws nothing from a source which has not ended."""
+        """Raise `CheckpointError` if a source was dropped before it ended."""
         for name, over, alive in zip(self.names, ended, self._sources.alive, strict=True):
             if not alive and not (over and self._on_exhausted == "drop"):
                 raise CheckpointError(f"The saved source {name!r} was dropped before its end: the state is damaged.")
@@ -296,5 +325,5 @@ def _check_arguments(sources: object, target: object, on_exhausted: object) -> N
 
 
 def _put_back(items: list[tuple[StreamReader, Item]]) -> None:
-    for feed, item in reversed(items):
-        feed.give_back(item)
+    for reader, item in reversed(items):
+        reader.put_back(item)

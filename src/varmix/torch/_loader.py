@@ -1,4 +1,16 @@
-"""AdaptiveLoader: a DataLoader whose batches are drawn by a mixture."""
+"""AdaptiveLoader: a DataLoader whose batches are drawn by a mixture.
+
+The way of a batch, and of its feedback back to the sampler:
+
+    for batch, draw in loader:           _LoaderIterator
+        DataLoader                         |  asks for the next list of indices, with workers `lag` batches ahead
+          BatchEngine.batches              |  keeps the receipt
+            Sampler.draw -> Draw           |  indices, weights and probabilities
+        -> batch                           |  fetched by the DataLoader
+        -> TensorDraw                      |  BatchEngine.take_receipt: the oldest receipt belongs to this batch
+    loader.update(draw, norms)           BatchEngine.update
+        Sampler.update                     |  with many processes: FeedbackSync, which exchanges first
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,61 +19,74 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
+from varmix._core.draw import Draw
 from varmix._core.validation import FloatArray, State
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation
 from varmix.history import History
 from varmix.learners import Learner
 from varmix.meter import GainMeter, Interval
-from varmix.torch._batch_sampler import MixtureBatchSampler
-from varmix.torch._process_group import LayoutName, fail_together, processes_of
+from varmix.torch._batch_sampler import MixtureBatchSampler, check_dataset
+from varmix.torch._engine import BatchEngine, Source
+from varmix.torch._layout import LayoutName, fail_together, find_processes
 from varmix.torch._settings import FrozenSettings
-from varmix.torch._source import Source, check_dataset
-from varmix.torch._tensor_draw import TensorDraw
-from varmix.torch._tensors import CPU, device_of
+from varmix.torch._tensors import CPU, TensorDraw, device_of
+from varmix.torch._torch_internals import count_batches_taken
 
 
 class _LoaderIterator(Iterator[tuple[Any, TensorDraw]]):
-    """Pairs the batches of a loader with the receipts of its batch sampler, in their order.
+    """Pairs the batches of a loader with their receipts, by order.
 
-    A batch that cannot be fetched raises the dataset's error, and is lost with its receipt; the next call goes on with
-    the next batch, as in PyTorch's own loops.  One that is late (`timeout`) comes with the next call.
+    If a batch cannot be fetched, the error of the dataset is raised, the batch and its receipt are lost, and the next
+    call continues with the next batch, as in a loop over a `DataLoader`.  A batch that is late (`timeout`) is not lost:
+    it comes with the next call.
     """
 
-    def __init__(self, loader: DataLoader[Any], batches: MixtureBatchSampler) -> None:
-        with batches.turn:
-            self._fetched, self._batches, self._ahead = iter(loader), batches, loader.num_workers > 0
-            # With workers the pass has begun already, for they fetch ahead; else it begins with its first batch.
-            self._number = batches.live if self._ahead else None
+    def __init__(self, loader: DataLoader[Any], engine: BatchEngine) -> None:
+        with engine.turn:
+            self._batches, self._engine, self._has_workers = iter(loader), engine, loader.num_workers > 0
+            # Workers fetch ahead, so with them the epoch has begun. Otherwise it begins with the first batch.
+            self._loop = engine.loop if self._has_workers else None
+            self._taken = 0
 
     def __next__(self) -> tuple[Any, TensorDraw]:
-        with self._batches.turn:
-            if self._number is not None:  # before a batch is taken: with persistent workers it is the newer loop's
-                self._batches.check(self._number)
+        engine = self._engine
+        with engine.turn:
+            if self._loop is not None:  # check before a batch is taken: persistent workers serve the newer loop
+                engine.check_loop(self._loop)
             try:
-                batch = next(self._fetched)
+                batch = next(self._batches)
             except StopIteration:
-                self._batches.end()
+                engine.finish()
                 raise
             except BaseException:
-                self._batches.lose(self._taken())
+                self._take_receipts()
                 raise
             finally:
-                self._number = self._batches.live if self._number is None else self._number
-            return batch, self._batches.arrived(self._taken(), device_of(batch))
+                self._loop = engine.loop if self._loop is None else self._loop
+            receipt = self._take_receipts()
+            if receipt is None:
+                raise RuntimeError(
+                    "A batch came twice, or without a receipt. Iterate over the AdaptiveLoader itself, once at a time."
+                )
+            return batch, engine.make_tensor_draw(receipt, device_of(batch))
 
-    def _taken(self) -> int:
-        """Give how many batches the loader has taken out of its queue, or fetched itself: come, or lost by an error.
+    def _take_receipts(self) -> Draw | None:
+        """Take the receipts of all batches that the `DataLoader` has returned or lost; return the newest."""
+        count = self._engine.issued
+        if self._has_workers:  # they have more batches, which are still to come
+            taken = count_batches_taken(self._batches)
+            count, self._taken = taken - self._taken, taken
+        receipt = None
+        for _ in range(count):
+            receipt = self._engine.take_receipt()
+        return receipt
 
-        Which of them an error leaves to come, PyTorch alone knows: one that waits too long for a worker loses none.
-        """
-        return int(self._fetched._rcvd_idx) if self._ahead else self._batches.given
 
+class TensorRows(Dataset[Any]):  # type: ignore[misc]
+    """A `TensorDataset` that returns a batch as rows of its tensors, with the same result as `default_collate`.
 
-class TensorRows(TensorDataset):  # type: ignore[misc]
-    """A `TensorDataset` whose batches are rows of its tensors: what item by item and `default_collate` come to.
-
-    PyTorch's own way takes a slice of every tensor for every item and stacks them, ten times the work.
+    PyTorch takes a slice of every tensor for every item and stacks them, which is ten times as slow.
 
     Examples
     --------
@@ -75,88 +100,108 @@ class TensorRows(TensorDataset):  # type: ignore[misc]
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
-        """Those that the dataset has now."""
+        """The tensors of the dataset, which may have been replaced since."""
         return tuple(self.dataset.tensors)
 
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
+        return tuple(self.dataset[index])
+
     def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
-        """Give the batch of these items."""
+        """Return the batch of these items."""
         places = torch.tensor(indices, device=CPU)
         return [tensor[places] for tensor in self.tensors]
 
 
-def as_it_is(batch: Any) -> Any:  # noqa: ANN401
-    """Give a batch that needs no collating."""
+def return_batch(batch: Any) -> Any:  # noqa: ANN401
+    """Return a batch as it is: the collate function of `TensorRows`."""
     return batch
 
 
-def choose_quickest(
+def choose_fastest(
     dataset: Dataset[Any], collate_fn: Callable[[list[Any]], Any] | None
 ) -> tuple[Dataset[Any], Callable[[list[Any]], Any] | None]:
-    """Give the dataset and the collate function with which batches, the same ones, come the quickest."""
+    """Return the dataset and the collate function that load the same batches fastest."""
     if type(dataset) is TensorDataset and collate_fn is None:
-        return TensorRows(dataset), as_it_is
+        return TensorRows(dataset), return_batch
     return dataset, collate_fn
 
 
 class AdaptiveLoader(FrozenSettings, also=DataLoader):
-    """Loads batches that a mixture draws, each with its receipt, and adapts the mixture to feedback.
+    """Replaces `DataLoader(shuffle=True)`: draws batches by a mixture that adapts to feedback.
+
+    Pass labels, train on batches that come with a receipt, and report losses with one `update` call:
 
         for (x, y), draw in loader:
             losses = criterion(model(x), y)                  # reduction="none"
             (draw.weights * losses).mean().backward()
             loader.update(draw, losses)
 
-    Batches come from a real `torch.utils.data.DataLoader`, with its workers, prefetching and pinned memory (those of a
-    `TensorDataset` are taken from its tensors at once, which is quicker than item by item).  Workers
-    fetch `lag = num_workers * prefetch_factor` batches ahead, so feedback reaches the draws that much later.  Every
-    batch has its own receipt, with the probabilities that it was drawn with, so the weights are right all the same.
+    A `torch.utils.data.DataLoader` inside fetches the batches, with its workers, prefetching and pinned memory. Batches
+    of a `TensorDataset` are taken from its tensors at once, which is faster than item by item.
 
-    A pass over the loader draws as many points as there are.  Given labels, each comes exactly once, as with
-    `shuffle=True`, until feedback has shown that a mixture of the groups pays; then once on average, some groups more
-    often and others less.  (A target other than uniform asks for other numbers from the beginning.)
+    Workers fetch `lag = num_workers * prefetch_factor` batches ahead, so a draw knows the feedback up to `lag` batches
+    before it. Every batch has its own receipt with the probabilities that it was drawn with, so the weights are exact.
+
+    An epoch draws as many points as there are. With labels, each point comes exactly once, as with `shuffle=True`,
+    until feedback has shown that a mixture of the groups pays. Then each point comes once on average, some groups more
+    often and others less. A target other than uniform has unequal numbers from the beginning.
 
     Parameters
     ----------
-    dataset
+    dataset : torch.utils.data.Dataset
         A dataset with `__getitem__` and `__len__`.
-    components
+    components : array-like of shape (n,), Family or Sampler
         Labels of the items, which means `varmix.Groups(labels, replacement=False)`; or a family; or a sampler.
-    batch_size
+    batch_size : int
         Items in a batch, of all processes together.
-    learner
-        Learner that adapts the mixture.  Default: `varmix.learners.Cautious()` for groups without replacement, which is
-        plain shuffling until the mixture pays; otherwise `varmix.learners.BarrierNewton()`, which is on from the first
-        batch.
-    gamma
-        Smallest share of the uniform component: no weight exceeds `1 / gamma` (times the scale of a shard).  Default:
+    learner : Learner, optional
+        Learner that adapts the mixture. Default: `varmix.learners.Cautious()` for groups without replacement, which
+        shuffles plainly until the mixture pays; otherwise `varmix.learners.BarrierNewton()`, which plays the mixture
+        from the first batch.
+    gamma : float, optional
+        Smallest share of the uniform component: no weight exceeds `1 / gamma` (times the scale of a shard). Default:
         0.1, or the learner's own.
-    allocate
-        How the slots of a batch are distributed over components.  Default: `varmix.allocate.stratified`; for groups
-        without replacement `Shuffled(n)`, which deals them by chance as shuffling does, or `round_robin` with a learner
-        that is not `Cautious`, which gives every batch what is due to it.
-    rng
-        Seed, generator or None.
-    steps
-        Batches in a pass, all full.  Default: as many as draw `len(dataset)` items, the last one smaller.
-    drop_last
-        Leave a last smaller batch out.
-    layout, group, sync_every
-        Training on many processes: see `MixtureBatchSampler`.
-    history
-        Whether to keep how shares and gain move, for `varmix.plot`.  Default: False.
-    num_workers, prefetch_factor, collate_fn, pin_memory, persistent_workers, worker_init_fn, generator
-        As in `torch.utils.data.DataLoader`, and so are `timeout`, `multiprocessing_context` and `pin_memory_device`.
-    in_order
-        Must be True: receipts and batches are paired by their order.
+    allocate : Allocation, optional
+        How the slots of a batch are distributed over components. Default: `varmix.allocate.stratified`; for groups
+        without replacement `Shuffled(n)`, which deals points by chance as shuffling does, or `round_robin` with a
+        learner other than `Cautious`, which gives every batch the exact share of each group.
+    rng : int or numpy.random.Generator, optional
+        Seed, or generator to take one from. Default: a new seed.
+    steps : int, optional
+        Batches in an epoch, all full. Default: as many as draw `len(dataset)` items, the last one smaller.
+    drop_last : bool, default False
+        Leave a smaller last batch out.
+    layout : {"auto", "replicated", "sharded", "alone"}, default "auto"
+        How batches are spread over processes: see `MixtureBatchSampler`.
+    group : torch.distributed.ProcessGroup, optional
+        The process group. Default: all processes.
+    sync_every : int, default 1
+        Rounds of feedback between two exchanges of processes.
+    history : bool, default False
+        Whether to record how shares and gain move, for `varmix.plot`.
+    num_workers : int, default 0
+        As in `torch.utils.data.DataLoader`.
+    prefetch_factor : int, optional
+        As in `torch.utils.data.DataLoader`. Default: 2 with workers.
+    collate_fn : callable, optional
+        As in `torch.utils.data.DataLoader`. Default: `torch.utils.data.default_collate`.
+    in_order : bool, default True
+        Must be True: receipts and batches are matched by their order.
+    **loading : Any
+        Passed to `torch.utils.data.DataLoader`: `pin_memory`, `persistent_workers`, `worker_init_fn`, `generator`,
+        `timeout`, `multiprocessing_context` and `pin_memory_device`.
 
     Attributes
     ----------
-    dataset
-        What is loaded from.
-    batches
-        The `MixtureBatchSampler` behind it.
-    loader
-        The `DataLoader` inside it.
+    dataset : torch.utils.data.Dataset
+        The dataset.
+    batches : MixtureBatchSampler
+        The batch sampler of this loader, with `layout` and `exchanged` for many processes.
+    loader : torch.utils.data.DataLoader
+        The loader inside.
 
     Examples
     --------
@@ -195,19 +240,13 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
         in_order: bool = True,
         **loading: Any,  # noqa: ANN401
     ) -> None:
-        processes = processes_of(layout, group)
+        processes = find_processes(layout, group)
         with fail_together(processes):
-            if not in_order:
-                raise ValueError(
-                    "in_order=False would give batches in the order in which workers are done with them, and their "
-                    "receipts could not be told apart. Leave it True."
-                )
-            taken = {"shuffle", "sampler", "batch_sampler"} & loading.keys()
-            if taken:
-                raise TypeError(f"{', '.join(sorted(taken))}: what is drawn is up to the loader. Leave it out.")
-        self.batches = MixtureBatchSampler(
+            _check_loading(in_order, loading)
+        self._engine = BatchEngine(
             components,
             batch_size,
+            tracks_arrival=True,
             learner=learner,
             gamma=gamma,
             allocate=allocate,
@@ -219,11 +258,11 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
             sync_every=sync_every,
             history=history,
         )
-        self.batches.follow()
         with fail_together(processes):
             check_dataset(dataset, self.sampler.components.space.n)
             self.dataset = dataset
-            fetched, collate_fn = choose_quickest(dataset, collate_fn)
+            self.batches = MixtureBatchSampler._of_engine(self._engine)
+            fetched, collate_fn = choose_fastest(dataset, collate_fn)
             self.loader: DataLoader[Any] = DataLoader(
                 fetched,
                 batch_sampler=self.batches,
@@ -237,80 +276,139 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
     @property
     def sampler(self) -> Sampler:
         """The sampler that draws."""
-        return self.batches.sampler
+        return self._engine.sampler
 
     @property
     def meter(self) -> GainMeter:
-        """Whether it is paying off: `meter.summary()` for loggers, `meter.verdict()` in words."""
-        return self.batches.meter
+        """The meter of the sampler: `meter.summary()` for loggers, `meter.verdict()` in words."""
+        return self.sampler.meter
 
     @property
     def gain(self) -> Interval:
         """How many times smaller the second moment was than under uniform sampling, with a 95 % interval."""
-        return self.batches.gain
+        return self.sampler.gain
 
     @property
     def history(self) -> History | None:
         """How shares and gain moved; None unless it was built with `history=True`."""
-        return self.batches.history
+        return self.sampler.history
 
     @property
     def mixture(self) -> FloatArray:
-        """The mixture that the next draw is made with."""
-        return self.batches.mixture
+        """The mixture of the next draw."""
+        return self.sampler.mixture
 
     @property
     def learned_mixture(self) -> FloatArray:
-        """The mixture that was learned, also while the learner plays plain shuffling."""
-        return self.batches.learned_mixture
+        """The learned mixture, also while the learner shuffles plainly."""
+        return self.sampler.learned_mixture
 
     @property
     def batch_size(self) -> int:
         """Items in a batch, of all processes together."""
-        return self.batches.batch_size
+        return self._engine.batch_size
 
     @property
     def lag(self) -> int:
-        """Batches that workers are ahead of the user, and feedback so behind the draws."""
+        """Number of batches that workers fetch ahead: feedback reaches the draws that much later."""
         return int(self.loader.num_workers * (self.loader.prefetch_factor or 0))
 
     @property
     def epoch(self) -> int:
-        """Number of the present pass, or of the next if none has begun."""
-        return self.batches.epoch
+        """Number of the present epoch, or of the first if none has begun."""
+        return self._engine.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which number the next pass has; the order of draws goes on by itself."""
-        self.batches.set_epoch(epoch)
+        """Set the number of the next epoch; the order of draws does not depend on it.
+
+        Parameters
+        ----------
+        epoch : int
+            The number. If a state was loaded in the middle of an epoch, that epoch gets it.
+        """
+        self._engine.set_epoch(epoch)
+
+    @property
+    def position(self) -> int:
+        """Batches of the present epoch that have come to you, those that failed to load included.
+
+        Batches that workers have fetched ahead do not count. A loaded state restores the position.
+        """
+        return self._engine.position
+
+    @property
+    def batches_left(self) -> int:
+        """Batches that the next loop returns if the state is saved now and loaded.
+
+        In the middle of an epoch these are the batches after `position`, otherwise those of a whole epoch. A loop that
+        is left by `break` stays in the middle, until the next loop begins a new epoch.
+        """
+        return self._engine.batches_left
 
     def __len__(self) -> int:
-        return len(self.batches)
+        return len(self._engine)
 
     def __iter__(self) -> Iterator[tuple[Any, TensorDraw]]:
         check_dataset(self.dataset, self.sampler.components.space.n)
-        return _LoaderIterator(self.loader, self.batches)
+        return _LoaderIterator(self.loader, self._engine)
 
     def update(self, draw: TensorDraw, norms: Any, *, gradient: Any = None) -> None:  # noqa: ANN401
-        """Learn from the norms of a batch: see `MixtureBatchSampler.update`."""
-        self.batches.update(draw, norms, gradient=gradient)
+        """Learn from the losses or gradient norms of a batch.
+
+        If it raises, nothing has changed.
+
+        Parameters
+        ----------
+        draw : TensorDraw
+            The receipt that came with the batch.
+        norms : torch.Tensor or array-like of shape (m,)
+            One non-negative number per example, not squared and without the weights, of any device and real type.
+        gradient : torch.Tensor or array-like, optional
+            Mean gradient of the batch, flat, for the meter's noise check. Report it for two consecutive batches now
+            and then. Default: None.
+        """
+        self._engine.update(draw, norms, gradient)
 
     def sync(self) -> None:
-        """Exchange the feedback that waits, on all processes: see `MixtureBatchSampler.sync`."""
-        self.batches.sync()
+        """Exchange the feedback that waits, with `sync_every` above one; call it on all processes."""
+        self._engine.sync()
 
     def state_dict(self) -> State:
-        """Give all that is needed to go on with the same batches and mixture, in the middle of a pass too.
+        """Return the state needed to resume with the same batches and mixture, also in the middle of an epoch.
 
-        Tensors and plain values only, so that `torch.load(..., weights_only=True)` takes it.
+        It holds tensors and plain values only, so `torch.load(..., weights_only=True)` accepts it.
+
+        Returns
+        -------
+        dict
+            The state, for `torch.save` and `load_state_dict`.
         """
-        return self.batches.state_dict()
+        return self._engine.state_dict()
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Go on where the state was saved, or refuse it and stay as before; build it with the same arguments first.
+        """Resume where the state was saved; the next loop returns the rest of the epoch.
 
-        The next loop over the loader gives the rest of the pass that was under way.
+        Build the loader with the same arguments first. If it raises `varmix.CheckpointError`, because the state is
+        damaged, belongs to another loader or has another format, nothing has changed.
+
+        Parameters
+        ----------
+        state_dict : dict
+            What `state_dict` returned.
         """
-        self.batches.load_state_dict(state_dict)
+        self._engine.load_state_dict(state_dict)
 
     def __repr__(self) -> str:
         return f"AdaptiveLoader({self.sampler.components!r}, batch_size={self.batch_size}, lag={self.lag})"
+
+
+def _check_loading(in_order: bool, loading: dict[str, Any]) -> None:
+    """Raise for arguments of `DataLoader` that would choose or reorder batches."""
+    if not in_order:
+        raise ValueError(
+            "in_order=False returns batches in the order in which workers finish them, so that they cannot be matched "
+            "with their receipts. Leave it True."
+        )
+    taken = {"shuffle", "sampler", "batch_sampler"} & loading.keys()
+    if taken:
+        raise TypeError(f"{', '.join(sorted(taken))}: an AdaptiveLoader draws the batches itself. Leave it out.")

@@ -1,4 +1,4 @@
-"""Settings: what only a constructor takes, and nobody can change later."""
+"""Settings that only a constructor takes."""
 
 from collections.abc import Callable
 from inspect import signature
@@ -6,21 +6,21 @@ from typing import Any, ClassVar
 
 
 class FrozenSettings:
-    """Refuses to set an attribute that nothing would look at any more, as PyTorch's `DataLoader` does.
+    """Raises an error when a setting is assigned after the constructor, where it would have no effect.
 
-    Those are the arguments of the constructor, and of another one that it hands them on to, and every public attribute
-    that is there when the constructor ends.
+    Settings are the arguments of the constructor, those of a second constructor that gets them (`also`), and every
+    public attribute that exists when the constructor ends.  PyTorch's `DataLoader` does the same.
     """
 
     _constructors: ClassVar[tuple[Callable[..., Any], ...]] = ()
-    _attributes: frozenset[str] | None = None  # while it is being built
+    _attributes: frozenset[str] | None = None  # None while the object is being built
 
     def __init_subclass__(cls, also: Callable[..., Any] | None = None) -> None:
         super().__init_subclass__()
         cls._constructors = (cls.__init__,) if also is None else (cls.__init__, also)
 
     def _settle_down(self) -> None:
-        """End the constructor: from now on what is there stays."""
+        """End the constructor: public attributes cannot be assigned any more."""
         self._attributes = frozenset(vars(self))
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -31,5 +31,5 @@ class FrozenSettings:
             if isinstance(getattr(type(self), name, None), property):
                 setter = f"set_{name}"
                 hint = f" Call {setter}." if hasattr(self, setter) else ""
-                raise AttributeError(f"{name} of the {owner} says how things are, and cannot be set.{hint}")
+                raise AttributeError(f"{name} of the {owner} is read-only.{hint}")
         super().__setattr__(name, value)

@@ -1,8 +1,7 @@
-"""What takes weights and receipts through a loader of the user's own, workers included.
+"""Tags: how weights and receipts travel through a `DataLoader` of the user, workers included.
 
-A batch sampler can send a worker nothing but indices.  So its lists of indices carry the number of the draw and the
-weights with them; a dataset that is wrapped passes them on with the samples, and the collate function puts them into
-the batch.
+A batch sampler can send a worker only indices.  So its lists of indices carry the weights and the number of the draw.
+The wrapped dataset passes both on with the samples, and the collate function puts them into the batch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +34,7 @@ class Samples(list[Any]):
 
 
 class Tagged(Dataset[Any]):  # type: ignore[misc]
-    """A dataset that passes on, with the samples of a batch, what came with their indices."""
+    """A dataset that passes on the samples of a batch together with their `Slots`."""
 
     def __init__(self, dataset: Dataset[Any]) -> None:
         self.dataset, self._length = dataset, len(dataset)
@@ -47,48 +46,49 @@ class Tagged(Dataset[Any]):  # type: ignore[misc]
         return self.dataset[index]
 
     def __getitems__(self, indices: list[int]) -> Any:  # noqa: ANN401
-        """Fetch a batch, as a loader does it."""
+        """Return the samples of a batch: a `DataLoader` calls this method if there is one."""
         if not isinstance(indices, Slots):
             raise TypeError(
-                "A tagged dataset needs the lists of its MixtureBatchSampler: give that to the loader as batch_sampler."
+                "A tagged dataset needs the lists of its MixtureBatchSampler: pass that to the loader as batch_sampler."
             )
         if len(indices) != len(indices.weights):
             raise ValueError(
                 f"A batch of {len(indices.weights)} points came with {len(indices)} indices: something between the "
-                f"MixtureBatchSampler and its DataLoader has changed it. Give it to the loader as batch_sampler itself."
+                f"MixtureBatchSampler and its DataLoader has changed it. Pass the MixtureBatchSampler itself as "
+                f"batch_sampler."
             )
         together = getattr(self.dataset, "__getitems__", None)
         if len(self) != self._length:
             raise ValueError(
-                f"The dataset had {self._length:,} items when it was wrapped, and has {len(self):,} now. Build new "
-                f"batches, over all of its items, when it has changed."
+                f"The dataset had {self._length:,} items when it was wrapped, and has {len(self):,} now. Build a new "
+                f"MixtureBatchSampler, over all of its items, when it has changed."
             )
         samples = together(list(indices)) if together else [self.dataset[i] for i in indices]
         if not isinstance(samples, list):
             raise TypeError(
-                f"__getitems__ of {type(self.dataset).__name__} must give a list with one sample for every index, got "
+                f"__getitems__ of {type(self.dataset).__name__} must return a list with one sample per index, got "
                 f"{type(samples).__name__}."
             )
         if len(samples) != len(indices):
             raise ValueError(
-                f"__getitems__ of {type(self.dataset).__name__} must give one sample for every index: got "
-                f"{len(samples)} for {len(indices)}. Give something in place of a sample that cannot be read."
+                f"__getitems__ of {type(self.dataset).__name__} must return one sample per index: got {len(samples)} "
+                f"for {len(indices)}. Return something in place of a sample that cannot be read."
             )
         return Samples(samples, indices)
 
 
 class Collate:
-    """Collates the samples, then puts `weight` and `draw_id` into the batch.
+    """A collate function that adds `weight` and `draw_id` to the batch.
 
-    A batch that is a mapping becomes a dictionary with both as entries; a tuple or a list becomes a tuple with them
-    behind its items, and so does anything else.
+    A batch that is a mapping becomes a dictionary with both as entries.  A tuple or a list becomes a tuple with both
+    after its items, and anything else a tuple of the batch and both.
     """
 
     def __init__(self, collate_fn: Callable[[list[Any]], Any] | None = None) -> None:
         self.collate_fn = default_collate if collate_fn is None else collate_fn
 
     def __call__(self, samples: list[Any]) -> Any:  # noqa: ANN401
-        """Give the batch of these samples."""
+        """Return the batch of these samples."""
         if not isinstance(samples, Samples):
             raise TypeError("The collate function of a MixtureBatchSampler needs its dataset: wrap it by `tagged`.")
         batch = self.collate_fn(list(samples))
@@ -97,7 +97,9 @@ class Collate:
         if isinstance(batch, Mapping):
             taken = sorted({WEIGHT_KEY, DRAW_ID_KEY} & set(batch))
             if taken:
-                raise ValueError(f"The batch has an entry {taken[0]!r} of its own already: give it another name.")
+                raise ValueError(
+                    f"The batch already has an entry {taken[0]!r}. Rename it in the dataset or collate_fn."
+                )
             return {**batch, WEIGHT_KEY: weight, DRAW_ID_KEY: draw_id}
         items = cast("Sequence[Any]", batch if isinstance(batch, (tuple, list)) else (batch,))
         return (*items, weight, draw_id)

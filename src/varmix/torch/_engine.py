@@ -1,0 +1,651 @@
+"""The engine of `AdaptiveLoader` and `MixtureBatchSampler`: it draws batches and keeps their receipts.
+
+`EpochProgress` knows how far an epoch has come, `ReceiptQueue` keeps the receipts of batches that are on their way to
+the user, and `BatchEngine` joins both with a sampler.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from functools import partial
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from zlib import crc32
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from varmix._core.draw import Draw, Ledger
+from varmix._core.spaces import Points, Window
+from varmix._core.state import (
+    CheckpointError,
+    describe_value,
+    read_count,
+    read_text,
+    require_entries,
+    require_format,
+    wrap_load_errors,
+)
+from varmix._core.validation import State, as_count
+from varmix._sampler import Sampler, as_sampler
+from varmix.components import Components
+from varmix.components._receipts import ReceiptReader, save_receipt
+from varmix.torch._layout import LayoutName, fail_together, find_processes, make_layout
+from varmix.torch._tagging import Slots
+from varmix.torch._tensors import TensorDraw, as_arrays, as_doubles, as_tensors, is_whole, unwrap_state, wrap_state
+
+if TYPE_CHECKING:
+    from varmix.torch._feedback import FeedbackSync
+
+Source: TypeAlias = Components | Sampler | ArrayLike | torch.Tensor
+"""Labels of the points, a family, or a sampler."""
+
+MAX_WAITING_RECEIPTS = 4096  # receipts that wait for late feedback by number
+SERIAL_BITS = 31  # low bits of a draw_id that hold the serial; the high bits identify the sampler
+MAX_SERIAL = (1 << SERIAL_BITS) - 1
+
+
+class EpochPlan(NamedTuple):
+    """How an epoch is cut into batches: `full` batches of `size` slots, and one of `last` slots unless that is 0."""
+
+    size: int
+    full: int
+    last: int
+
+    @property
+    def batches(self) -> int:
+        """Number of batches in an epoch."""
+        return self.full + bool(self.last)
+
+
+class EpochState(Enum):
+    """Where the present epoch is: see `EpochProgress`."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    INTERRUPTED = "interrupted"
+    FINISHED = "finished"
+
+
+class EpochProgress:
+    """The state of the present epoch, its number, and the receipts of its batches.
+
+        IDLE --------- begin ---------+      +-- begin --+      (a new epoch)
+                                      v      v           |
+                                      RUNNING -----------+
+                                      ^  ^   |
+        INTERRUPTED -- begin ---------+  |   +-- finish --> FINISHED
+           (the same epoch)              |                     |
+                                         +------- begin -------+ (a new epoch)
+
+    * IDLE: no epoch has begun.
+    * RUNNING: a loop takes the batches of the epoch.  If the loop is left by `break`, the epoch stays here until the
+      next loop begins a new one.
+    * INTERRUPTED: a state was loaded that was saved in the middle of an epoch.  The next loop finishes it: first with
+      the batches that were in flight, then with new draws.
+    * FINISHED: the loop over the epoch is over.
+
+    `restore` returns the progress that was saved: IDLE, INTERRUPTED or FINISHED.
+
+    Parameters
+    ----------
+    plan : EpochPlan
+        Sizes and number of the batches.
+    tracks_arrival : bool
+        Whether the owner reports every batch that has come to the user, and calls `finish` at the end of the loop.
+        Otherwise an epoch is finished when its last batch is issued, and only feedback shows what has come.
+    """
+
+    def __init__(self, plan: EpochPlan, *, tracks_arrival: bool) -> None:
+        self.plan, self.tracks_arrival = plan, tracks_arrival
+        self.state = EpochState.IDLE
+        self.receipts = ReceiptQueue()
+        #: Number of the present epoch, or of the first if none has begun.
+        self.epoch = 0
+        #: Number of the loop that began last.  Only this loop may take batches.
+        self.loop = 0
+        self._next_epoch = 0
+        self._drawn = 0  # batches of the epoch that were drawn
+
+    @property
+    def position(self) -> int:
+        """Batches of the present epoch that have come to the user."""
+        return self._drawn - len(self.receipts)
+
+    @property
+    def batches_left(self) -> int:
+        """Batches that the next loop returns if the state is saved now and loaded."""
+        return len(self.receipts) + self._undrawn if self._is_unfinished else self.plan.batches
+
+    @property
+    def _undrawn(self) -> int:
+        return max(self.plan.batches - self._drawn, 0) if self.state is not EpochState.FINISHED else 0
+
+    @property
+    def _is_unfinished(self) -> bool:
+        """Whether a loop that resumes from a state saved now continues this epoch."""
+        return self.state in (EpochState.RUNNING, EpochState.INTERRUPTED) or len(self.receipts) > 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the number of the next epoch; if the present one is IDLE or INTERRUPTED, it gets this number."""
+        self._next_epoch = as_count(epoch, "epoch", least=0)
+        if self.state in (EpochState.IDLE, EpochState.INTERRUPTED):
+            self.epoch = self._next_epoch
+
+    def begin(self, end_epoch: Callable[[], None]) -> int:
+        """Begin a loop and return its number: over the interrupted epoch, or else over a new one.
+
+        `end_epoch` tells the components that the epoch before is over.  It is called only now, because feedback of that
+        epoch may have come until now.
+        """
+        if self.state is not EpochState.INTERRUPTED:
+            if self.state is not EpochState.IDLE:
+                end_epoch()
+            self.receipts.abandon(keep=not self.tracks_arrival)
+            self._drawn, self.epoch = 0, self._next_epoch
+        self.state = EpochState.RUNNING
+        self._next_epoch = self.epoch + 1
+        self.loop += 1
+        return self.loop
+
+    def issue(self, loop: int, draw: Callable[[int], Draw]) -> Draw | None:
+        """Return the receipt of the next batch of a loop, or None at the end of the epoch.
+
+        Batches that were in flight when the state was saved come first.  `draw` makes the receipt of a new batch from
+        its number of slots.
+        """
+        receipt = None
+        if self.receipts.to_reissue or self._undrawn:
+            self.check_loop(loop)
+            receipt = self.receipts.reissue()
+            if receipt is None:
+                receipt = draw(self.plan.size if self._drawn < self.plan.full else self.plan.last)
+                self._drawn += 1
+                self.receipts.push(receipt)
+        if not (self.tracks_arrival or self.receipts.to_reissue or self._undrawn):
+            self.finish()
+        return receipt
+
+    def check_loop(self, loop: int) -> None:
+        """Raise `RuntimeError` if another loop has begun since, or a state was loaded."""
+        if loop != self.loop:
+            raise RuntimeError(
+                "A newer loop over this loader has begun, or a state was loaded, so this loop cannot continue: only "
+                "one loop at a time can match batches with receipts. Build one loader for each loop that runs at the "
+                "same time."
+            )
+
+    def finish(self) -> None:
+        """End the epoch."""
+        self.state = EpochState.FINISHED
+
+    def state_dict(self) -> State:
+        """Return the state of the epoch and the receipts in flight; a running epoch is saved as interrupted."""
+        state = EpochState.INTERRUPTED if self._is_unfinished else self.state
+        numbers = {"epoch": self.epoch, "next": self._next_epoch, "drawn": self._drawn}
+        plan = {"size": self.plan.size, "full": self.plan.full}
+        return {"state": state.value, **numbers, **plan, "in_flight": self.receipts.state_dict()}
+
+    def restore(self, state: object, reader: ReceiptReader, slots: int, world: int = 1) -> "EpochProgress":
+        """Return the progress that was saved; loops that run over this one cannot continue with it.
+
+        Parameters
+        ----------
+        state : object
+            What `state_dict` returned.
+        reader : ReceiptReader
+            Reads the receipts in flight.
+        slots : int
+            Slots of a full batch that this process draws.
+        world : int
+            Number of processes that share the slots of a draw.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is damaged, or belongs to a loader with other batches.
+        """
+        require_entries(state, set(self.state_dict()), "the epoch of a loader")
+        assert isinstance(state, Mapping)
+        self._check_plan(state)
+        other = EpochProgress(self.plan, tracks_arrival=self.tracks_arrival)
+        other.state = _read_epoch_state(state)
+        other.epoch, other._next_epoch = read_count(state, "epoch"), read_count(state, "next")
+        other._drawn = read_count(state, "drawn", most=self.plan.full + 1)
+        if other.state is EpochState.IDLE and other._drawn:
+            raise CheckpointError("The saved loader has drawn batches of an epoch that has not begun: it is damaged.")
+        count = _count_receipts(state["in_flight"], other._drawn if other.state is EpochState.INTERRUPTED else 0)
+        places = range(other._drawn - count, other._drawn)
+        sizes = [(slots if place < self.plan.full else 1, slots) for place in places]
+        other.receipts = ReceiptQueue.restore(state["in_flight"], reader, sizes, world)
+        other.loop = self.loop + 1
+        return other
+
+    def _check_plan(self, state: Mapping[str, Any]) -> None:
+        # Not the last batch: it depends on the number of processes, which may have changed.
+        for name, words, value in (
+            ("size", "batch_size", self.plan.size),
+            ("full", "full batches in an epoch:", self.plan.full),
+        ):
+            if read_count(state, name) != value:
+                raise CheckpointError(
+                    f"The saved loader had {words} {state[name]}, this one has {value}. Build it with the arguments "
+                    f"that it had when it was saved."
+                )
+
+
+def _read_epoch_state(state: Mapping[str, Any]) -> EpochState:
+    saved = read_text(state, "state", longest=16)
+    allowed = {each.value: each for each in EpochState if each is not EpochState.RUNNING}
+    if saved not in allowed:
+        raise CheckpointError(f"Saved state must be one of {sorted(allowed)}, got {describe_value(saved)}.")
+    return allowed[saved]
+
+
+def _count_receipts(state: object, drawn: int) -> int:
+    """Return the number of saved receipts: at most as many as the epoch has drawn, or as are ever kept."""
+    most = min(drawn, MAX_WAITING_RECEIPTS)
+    if not isinstance(state, Mapping) or len(state) > most:
+        found = len(state) if isinstance(state, Mapping) else describe_value(state)
+        raise CheckpointError(
+            f"Saved in_flight must be a dictionary of at most {most} receipts, as many as the epoch has drawn; got "
+            f"{found}."
+        )
+    return len(state)
+
+
+class ReceiptQueue:
+    """The receipts of batches in flight: drawn, and not with the user yet. Their number is the length of the queue.
+
+    Workers fetch batches before the user asks for them, and return them in the order of the draws.
+
+    Where feedback finds receipts by number, those of batches that have come wait here for their feedback.
+    """
+
+    def __init__(self) -> None:
+        self._issued: deque[Draw] = deque()
+        #: Receipts from a loaded state whose batches are still to be issued again.
+        self.to_reissue: deque[Draw] = deque()
+        self._waiting: dict[int, Draw] = {}
+
+    def __len__(self) -> int:
+        return len(self._issued) + len(self.to_reissue)
+
+    @property
+    def issued(self) -> int:
+        """Number of batches in flight that the present loop has issued."""
+        return len(self._issued)
+
+    def push(self, draw: Draw) -> None:
+        """Add the receipt of a new batch; beyond `MAX_WAITING_RECEIPTS` the oldest counts as come."""
+        self._issued.append(draw)
+        if len(self._issued) > MAX_WAITING_RECEIPTS:
+            self._wait(self._issued.popleft())
+
+    def reissue(self) -> Draw | None:
+        """Return the next receipt of the loaded state and mark it as issued; None if there is none."""
+        if not self.to_reissue:
+            return None
+        receipt = self.to_reissue.popleft()
+        self._issued.append(receipt)
+        return receipt
+
+    def pop(self) -> Draw:
+        """Return the receipt of the next batch that comes to the user."""
+        return self._issued.popleft()
+
+    def find(self, draw_id: int) -> Draw:
+        """Return the receipt with this number; its batch and all before it have come to the user."""
+        found = self._waiting.get(draw_id)
+        if found is None:
+            near = (draw for draw in self._in_flight() if not (draw.serial ^ draw_id) & MAX_SERIAL)
+            found = next((draw for draw in near if number_receipt(draw) == draw_id), None)
+        if found is None:
+            raise ValueError(
+                f"Unknown draw_id {draw_id}: its feedback was already reported, it is more than "
+                f"{MAX_WAITING_RECEIPTS:,} batches old, or it belongs to another sampler or to a run before a state "
+                f"was loaded. Call update once for every batch, with the draw_id of that batch."
+            )
+        for queue in (self._issued, self.to_reissue):
+            while queue and queue[0].serial <= found.serial:
+                self._wait(queue.popleft())
+        return found
+
+    def _in_flight(self) -> Iterator[Draw]:
+        yield from self._issued
+        yield from self.to_reissue
+
+    def _wait(self, draw: Draw) -> None:
+        self._waiting[number_receipt(draw)] = draw
+        if len(self._waiting) > MAX_WAITING_RECEIPTS:
+            del self._waiting[next(iter(self._waiting))]
+
+    def discard(self, draw: Draw) -> None:
+        """Remove a receipt whose feedback was learned from."""
+        if self._waiting:
+            self._waiting.pop(number_receipt(draw), None)
+
+    def abandon(self, *, keep: bool) -> None:
+        """Remove all batches in flight; with `keep` their receipts wait for feedback, because they may have come."""
+        if keep:
+            for draw in self._in_flight():
+                self._wait(draw)
+        self._issued.clear()
+        self.to_reissue.clear()
+
+    def state_dict(self) -> State:
+        """Return the receipts in flight by place."""
+        return {str(place): save_receipt(draw) for place, draw in enumerate(self._in_flight())}
+
+    @classmethod
+    def restore(
+        cls, state: object, reader: ReceiptReader, sizes: list[tuple[int, int]], world: int = 1
+    ) -> "ReceiptQueue":
+        """Return the queue that was saved, after checking it; `sizes` bounds the slots of every receipt.
+
+        A batch is cut to a multiple of `world` slots, as the last batch is when it is drawn.
+        """
+        require_entries(state, {str(place) for place in range(len(sizes))}, "the receipts in flight")
+        assert isinstance(state, Mapping)
+        queue, serial = cls(), -1
+        for place, (least, most) in enumerate(sizes):
+            draw = reader.read(state[str(place)], least, most)
+            if draw.serial <= serial:
+                raise CheckpointError(f"Saved receipts must be in the order of the draws; {draw.serial} is not.")
+            serial, rest = draw.serial, len(draw) % world
+            if rest < len(draw):
+                queue.to_reissue.append(draw.select(slice(len(draw) - rest)) if rest else draw)
+        return queue
+
+
+def number_receipt(draw: Draw) -> int:
+    """Return the number that a batch carries for its receipt: a hash of the sampler's id, then the serial.
+
+    So a sampler does not accept the numbers of another one.
+    """
+    return crc32(draw.sampler_id.encode()) << SERIAL_BITS | (draw.serial & MAX_SERIAL)
+
+
+class OneThreadAtATime:
+    """Lets one thread in at a time, as often as it likes; another thread gets an error instead of waiting.
+
+    Examples
+    --------
+    >>> turn = OneThreadAtATime()
+    >>> with turn, turn:
+    ...     pass
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError(
+                "Another thread is inside this loader, and only one thread at a time can match batches with receipts. "
+                "Iterate in one thread and pass batches on through a queue, or build one loader per thread."
+            )
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type["OneThreadAtATime"], tuple[()]]:
+        return OneThreadAtATime, ()  # a lock stays in its process
+
+
+class BatchEngine:
+    """Draws the batches of every epoch, returns their receipts as they come, and takes feedback.
+
+    `AdaptiveLoader` and `MixtureBatchSampler` document the parameters that are not listed here.
+
+    Parameters
+    ----------
+    source : Source
+        Labels of the points, a family, or a sampler.
+    batch_size : int
+        Points in a batch, of all processes together.
+    tracks_arrival : bool
+        Whether the owner calls `take_receipt` for every batch that has come, and `finish` at the end of a loop.  Then
+        receipts are matched with batches by their order.  Otherwise every list of indices carries the number of its
+        receipt, and feedback finds the receipt by this number.
+    **parts : Any
+        What `Sampler` takes: `learner`, `gamma`, `allocate`, `rng` and `history`.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        batch_size: int,
+        *,
+        tracks_arrival: bool,
+        steps: int | None,
+        drop_last: bool,
+        layout: LayoutName,
+        group: Any,  # noqa: ANN401
+        sync_every: int,
+        **parts: Any,  # noqa: ANN401
+    ) -> None:
+        self.tracks_arrival, self.turn = tracks_arrival, OneThreadAtATime()
+        self._processes = processes = find_processes(layout, group)
+        with fail_together(processes):
+            self.batch_size, self.drop_last = as_count(batch_size, "batch_size"), bool(drop_last)
+            steps = None if steps is None else as_count(steps, "steps")
+            if processes is not None and self.batch_size % processes.world:
+                raise ValueError(
+                    f"batch_size is that of all processes together: {self.batch_size} is no multiple of the "
+                    f"{processes.world} processes. Use {-(-self.batch_size // processes.world) * processes.world}."
+                )
+        if processes is not None:
+            parts["rng"] = self._share_seed(source, layout, parts["rng"])
+        with fail_together(processes):
+            self.sampler = make_sampler(source, **parts)
+        self.layout = make_layout(layout, processes, self.sampler.components.space.n)
+        with fail_together(processes):
+            self._feedback = self._make_feedback(as_count(sync_every, "sync_every"))
+            self._progress = EpochProgress(self._make_plan(steps), tracks_arrival=tracks_arrival)
+        self._require_agreement(sync_every)
+
+    def _share_seed(self, source: Source, layout: LayoutName, rng: Any) -> Any:  # noqa: ANN401
+        """Return the rng of this process: that of the first process, or for shards a stream of its own from it."""
+        from varmix.torch._process_group import seed_of
+
+        processes = self._processes
+        assert processes is not None
+        with fail_together(processes):
+            seed = seed_of(rng)
+        seed = processes.share(seed)  # called on all processes, whatever their components
+        if isinstance(source, Sampler):  # it has its own
+            return rng
+        return np.random.default_rng([seed, processes.rank]) if layout == "sharded" else seed
+
+    def _make_feedback(self, sync_every: int) -> "FeedbackSync | None":
+        """Return what exchanges feedback between processes; None for one process, which learns at once."""
+        if self._processes is None:
+            return None
+        from varmix.torch._feedback import FeedbackSync
+
+        slots = self.batch_size // self.layout.world
+        return FeedbackSync(self.sampler, self._processes, self.layout, slots, sync_every, self._discard)
+
+    def _make_plan(self, steps: int | None) -> EpochPlan:
+        full, rest = divmod(self.layout.points, self.batch_size)
+        if steps is not None:
+            return EpochPlan(self.batch_size, steps, 0)
+        rest -= rest % self.layout.world
+        if self.drop_last or (self.layout.name == "sharded" and full):
+            rest = 0
+        if not full and not rest:
+            raise ValueError(
+                f"There are {self.layout.points} points, fewer than one batch of {self.batch_size}. Use a smaller "
+                f"batch_size, drop_last=False, or pass steps, the number of batches in an epoch."
+            )
+        return EpochPlan(self.batch_size, full, rest)
+
+    def _require_agreement(self, sync_every: int) -> None:
+        if self._processes is None:
+            return
+        from varmix.torch._process_group import require_agreement
+
+        settings = {"batch_size": self.batch_size, "steps": len(self), "sync_every": sync_every}
+        same_draws = self.layout.name == "replicated"
+        require_agreement(self._processes, self.sampler, same_draws=same_draws, **settings)
+
+    def __len__(self) -> int:
+        return self._progress.plan.batches
+
+    @property
+    def epoch(self) -> int:
+        """Number of the present epoch, or of the first if none has begun."""
+        return self._progress.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the number of the next epoch."""
+        self._progress.set_epoch(epoch)
+
+    @property
+    def position(self) -> int:
+        """Batches of the present epoch that have come to the user."""
+        return self._progress.position
+
+    @property
+    def batches_left(self) -> int:
+        """Batches of the present epoch that are still to come."""
+        return self._progress.batches_left
+
+    @property
+    def loop(self) -> int:
+        """Number of the loop that began last."""
+        return self._progress.loop
+
+    @property
+    def issued(self) -> int:
+        """Number of batches in flight that the present loop has issued."""
+        return self._progress.receipts.issued
+
+    @property
+    def exchanged(self) -> str:
+        """What processes send each other in a round: nothing, sums or rows."""
+        return "nothing" if self._feedback is None else self._feedback.exchanged
+
+    def batches(self) -> Iterator[list[int]]:
+        """Yield the indices of the batches of an epoch.
+
+        The epoch begins with the first batch that is asked for.  Until then a state may be loaded, and a `DataLoader`
+        with workers makes two iterators of which it uses one.
+        """
+        with self.turn:
+            loop = self._progress.begin(self.sampler.end_epoch)
+        while True:
+            with self.turn:
+                receipt = self._progress.issue(loop, self._draw)
+            if receipt is None:
+                return
+            part = self._select_part(receipt)
+            indices: list[int] = part.indices.tolist()
+            if self.tracks_arrival:
+                yield indices
+            else:
+                yield Slots(indices, number_receipt(receipt), self.layout.scale * part.weights)
+
+    def _draw(self, size: int) -> Draw:
+        return self.sampler.draw(size if self._processes is None else self.layout.drawn(size))
+
+    def _select_part(self, receipt: Draw) -> Draw:
+        """Return the receipt of this process's slots."""
+        return receipt if self._processes is None else self.layout.part(receipt)
+
+    def check_loop(self, loop: int) -> None:
+        """Raise `RuntimeError` if another loop has begun since, or a state was loaded."""
+        self._progress.check_loop(loop)
+
+    def take_receipt(self) -> Draw:
+        """Take the receipt of the next batch out of flight: the batch has come, or is lost."""
+        return self._progress.receipts.pop()
+
+    def make_tensor_draw(self, receipt: Draw, device: torch.device) -> TensorDraw:
+        """Return a receipt as users get it, with the weights of this process's slots on a device."""
+        if self._processes is None:
+            return TensorDraw(receipt, device)
+        return TensorDraw(self.layout.part(receipt), device, receipt=receipt, scale=self.layout.scale)
+
+    def finish(self) -> None:
+        """End the epoch: its loop is over."""
+        self._progress.finish()
+
+    def update(self, draw: TensorDraw | torch.Tensor | int, norms: Any, gradient: Any = None) -> None:  # noqa: ANN401
+        """Learn from the norms of a batch: alone at once, with other processes at the next exchange."""
+        if self._feedback is not None:
+            self._feedback.update(partial(self._find_receipts, draw), norms, gradient)
+            return
+        receipt, _ = self._find_receipts(draw)
+        mean = None if gradient is None else as_doubles(gradient, "gradient")
+        self.sampler.update(receipt, as_doubles(norms, "norms"), gradient=mean)
+        self._discard(receipt)
+
+    def _find_receipts(self, draw: Any) -> tuple[Draw, Draw]:  # noqa: ANN401
+        """Return the receipts of a whole draw and of this process's slots."""
+        if isinstance(draw, TensorDraw):
+            return draw.receipt, draw.part
+        whole = isinstance(draw, (int, np.integer)) or (isinstance(draw, torch.Tensor) and is_whole(draw))
+        if self.tracks_arrival or not whole:
+            raise TypeError(
+                f"update takes the draw that came with a batch{'' if self.tracks_arrival else ', or its draw_id,'} "
+                f"and then its norms; got {type(draw).__name__} first."
+            )
+        receipt = self._progress.receipts.find(int(draw))
+        return receipt, self._select_part(receipt)
+
+    def _discard(self, receipt: Draw) -> None:
+        self._progress.receipts.discard(receipt)
+
+    def sync(self) -> None:
+        """Exchange the feedback that waits, on all processes."""
+        if self._feedback is not None:
+            self._feedback.sync()
+
+    def state_dict(self) -> State:
+        """Return the state of the sampler and of the epoch, as tensors and plain values."""
+        if self._feedback is not None and self._feedback.waiting:
+            raise RuntimeError(
+                f"{self._feedback.waiting} rounds of feedback wait for the next exchange. Call sync() on all processes "
+                f"first."
+            )
+        state = {"sampler": self.sampler.state_dict(), "epoch": self._progress.state_dict()}
+        return wrap_state("loader", as_tensors(state))
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Resume where the state was saved, or raise `CheckpointError` and stay unchanged."""
+        with wrap_load_errors("a loader"):
+            state = as_arrays(unwrap_state("loader", state_dict, "a loader"))
+            require_format(state, {"sampler", "epoch"}, "a loader")
+            reader = ReceiptReader(self.sampler.components, Ledger.loaded(state["sampler"]))
+            slots = self.layout.drawn(self.batch_size)
+            progress = self._progress.restore(state["epoch"], reader, slots, self.layout.sharing)
+            self.sampler.load_state_dict(state["sampler"])  # all or nothing
+        if self._feedback is not None:
+            self._feedback.clear()
+        self._progress = progress
+
+
+def make_sampler(source: Source, **parts: Any) -> Sampler:  # noqa: ANN401
+    """Return the sampler of a loader, as `varmix.Sampler` builds it; it must draw the points of a dataset.
+
+    Examples
+    --------
+    >>> sampler = make_sampler(["cat", "dog", "dog"], rng=0)
+    >>> sampler.components.replacement, sampler.allocate, type(sampler.learner).__name__
+    (False, Shuffled(period=3), 'Cautious')
+    """
+    if isinstance(source, torch.utils.data.Sampler):  # frameworks rebuild batch samplers for several processes
+        raise TypeError(
+            "components must be labels of the points, a family or a varmix.Sampler, got a sampler of PyTorch's. "
+            "Batches are spread over processes already: in Lightning use Trainer(use_distributed_sampler=False)."
+        )
+    sampler = as_sampler(source, **parts)
+    space = sampler.components.space
+    if not isinstance(space, Points) or isinstance(space, Window):  # the points of a window move on from 0..n-1
+        raise TypeError(f"Batches of a loader are made of points, and {sampler.components!r} draws {space}.")
+    return sampler
