@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from varmix._core.allocation import Allocation
 from varmix._core.draw import Draw
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Window
@@ -31,7 +32,7 @@ from varmix._core.validation import (
     same,
 )
 from varmix.components import _replay_kernels as kernels
-from varmix.components._base import Components, Family
+from varmix.components._base import Family, Sample
 from varmix.components._replay_kernels import (
     BUCKET_COUNT,
     BUCKETS_PER_OCTAVE,
@@ -270,7 +271,7 @@ class Replay(Family):
     def __len__(self) -> int:
         return len(self._rings[0])
 
-    def with_uniform(self) -> Components:
+    def with_uniform(self) -> Family:
         """Give the same items with the uniform law as one more component, the last."""
         family = copy(self)
         family.k, family._has_uniform = len(self._settings) + 1, True
@@ -323,15 +324,23 @@ class Replay(Family):
         kernels.draw_atoms(self._rings[0].lists, self._values, total, lanes, uniforms.take(m), atoms, ratios)
         return atoms, ratios
 
-    def draw_stratified(
-        self, mixture: FloatArray, m: int, uniforms: Uniforms
-    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Give atoms, ratios, density and weights of a stratified draw, in one compiled call."""
+    def sample(
+        self,
+        mixture: FloatArray,
+        m: int,
+        batches: int,
+        allocate: Allocation,
+        state: FloatArray,
+        uniforms: Uniforms,
+    ) -> Sample:
+        """Make the draws of a sampler; a stratified batch takes one compiled call."""
+        if batches != 1 or not allocate.is_stratified:
+            return super().sample(mixture, m, batches, allocate, state, uniforms)
         total = self._filled()
         atoms, ratios, density, weights = np.empty(m, np.int64), np.empty((m, self.k)), np.empty(m), np.empty(m)
         drawn = atoms, ratios, density, weights
         kernels.draw_stratified(self._rings[0].lists, self._values, total, mixture, uniforms.take(2 * m), *drawn)
-        return drawn
+        return *drawn, None, state
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """Give the present ratios of items that are there."""
