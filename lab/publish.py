@@ -492,15 +492,15 @@ def _render_convex(ratios: Ratios, once: Ratios) -> str:
     others = [task for task in tasks if task not in LISTED_TASKS]
     rows = (
         ("by default", _count(ratios[DEFAULT]), mean(DEFAULT, tasks)),
-        (f"by default, on the {len(others)} problems not used to choose settings", "", mean(DEFAULT, others)),
+        (f"by default, on the {len(others)} problems not tuned on", "", mean(DEFAULT, others)),
         ("always on, `varmix.vrm`", _count(ratios[MIXTURE]), mean(MIXTURE, tasks)),
         ('always on, `resplit="norms"`', _count(ratios[CROSS]), mean(CROSS, tasks)),
-        ("plain shuffling, other seeds (noise)", "", mean(AGAIN, tasks)),
+        ("plain shuffling, other seeds", "", mean(AGAIN, tasks)),
         ("shuffling once", "", mean(ONCE, tasks)),
         ("uniform draws with replacement", "", mean("uniform", tasks)),
     )
-    table = _render_table(("sampler", "compared with plain shuffling", "mean ratio of excess losses"), rows)
+    table = _render_table(("sampler", "against plain shuffling", "mean ratio of excess losses"), rows)
     return (
-        f"\nLogistic regression and least squares by SGD, each method at its best step size.\n\n{table}\n"
-        f"Compared with shuffling once, in one fixed order, the default is {_count(once[DEFAULT])}.\n\n"
+        f"\nLinear models by SGD, each method at its best step size.\n\n{table}\n"
+        f"Against shuffling once, in one fixed order, the default is {_count(once[DEFAULT])}.\n\n"
     )
