@@ -103,7 +103,7 @@ def test_cells_take_what_a_mixture_takes():
     assert sampler.learner is learner
     assert sampler.allocate is varmix.allocate.systematic
     assert cells(SEEDING).allocate is varmix.allocate.stratified
-    with pytest.raises(TypeError, match="give gamma or a learner, not both"):
+    with pytest.raises(TypeError, match="pass gamma or a learner, not both"):
         cells(SEEDING, learner=learner, gamma=0.2)
 
 
@@ -246,18 +246,22 @@ HOLE[77, 2] = np.nan
     [
         (lambda: plus_plus(X, 0), ValueError, "k must be at least 1"),
         (lambda: plus_plus(X, 2, trials=0), ValueError, "trials must be at least 1"),
-        (lambda: plus_plus(X[:3], 4), ValueError, "There are 3 points, too few for 4 centres"),
+        (lambda: plus_plus(X[:3], 4), ValueError, "k must be at most 3, the number of points"),
         (lambda: plus_plus(X, 2, points=[N]), ValueError, "points must lie in 0..2999"),
-        (lambda: plus_plus(X, 2, points=[1]), ValueError, "There are 1 points, too few"),
+        (lambda: plus_plus(X, 2, points=[1]), ValueError, "k must be at most 1, the number of points"),
         (lambda: plus_plus(X[0], 2), ValueError, r"X must be \(n, d\)"),
-        (lambda: plus_plus(HOLE, 2, rng=0), ValueError, "X must be finite.*those of point 77 are not"),
-        (lambda: plus_plus(1e60 * X, 2, rng=0), ValueError, "distances below 1e38"),
-        (lambda: plus_plus(X, 2, sample_weight=-WEIGHTS), ValueError, "non-negative numbers, not all zero"),
-        (lambda: plus_plus(X, 2, sample_weight=0 * WEIGHTS), ValueError, "they go from 0 to 0"),
+        (lambda: plus_plus(HOLE, 2, rng=0), ValueError, "X must be finite.*and point 77 is not"),
+        (lambda: plus_plus(1e60 * X, 2, rng=0), ValueError, "distances to the centers below 1e38"),
+        (lambda: plus_plus(X, 2, sample_weight=-WEIGHTS), ValueError, "must be non-negative and not all zero"),
+        (lambda: plus_plus(X, 2, sample_weight=0 * WEIGHTS), ValueError, "got values from 0 to 0"),
         (lambda: plus_plus(X, 2, sample_weight=WEIGHTS[1:]), ValueError, r"shape \(3000,\)"),
-        (lambda: seeded(HOLE, X[:2]), ValueError, "those of point 77 are not"),
-        (lambda: seeded(X, X[:2, :3]), ValueError, r"one row of 4 columns, as X has; got shape \(2, 3\)"),
-        (lambda: seeded(X, X[0]), ValueError, "at least one row of 4 columns"),
+        (lambda: seeded(HOLE, X[:2]), ValueError, "and point 77 is not"),
+        (
+            lambda: seeded(X, X[:2, :3]),
+            ValueError,
+            r"at least one row, and 4 columns as X has; got an array of shape \(2, 3\)",
+        ),
+        (lambda: seeded(X, X[0]), ValueError, "at least one row, and 4 columns"),
         (lambda: seeded(X, HOLE[70:80]), ValueError, "centers must be finite"),
         (lambda: inertia(HOLE, X[:2]), ValueError, "X must be finite, and its squared distances too"),
         (lambda: Descent(X, X[:2], batch=0), ValueError, "batch must be at least 1"),

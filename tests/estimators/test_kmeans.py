@@ -277,7 +277,11 @@ def test_it_works_in_pipelines_and_searches():
         ({"components": varmix.Groups(LABELS[1:])}, ValueError, "2000 points, but the sampler draws from Points"),
         ({"components": varmix.Uniform(varmix.components.Subsets(2000, 2))}, ValueError, "sampler draws from Subsets"),
         ({"gamma": 0.1, "learner": varmix.learners.BarrierNewton()}, TypeError, "gamma or a learner, not both"),
-        ({"components": "uniform", "gamma": 0.1}, ValueError, "components='uniform' is no mixture: gamma must be None"),
+        (
+            {"components": "uniform", "gamma": 0.1},
+            ValueError,
+            "components='uniform' has no mixture, so gamma must be None",
+        ),
     ],
 )
 def test_parameters_that_mean_nothing_are_refused(options, error, message):

@@ -5,8 +5,8 @@ import pytest
 
 import varmix
 from varmix.estimators import MixtureKMeans
+from varmix.estimators._seeding import POINTS_PER_WAITING_STEP, SMALL_GAIN, estimate_gain
 from varmix.estimators.clustering import Descent, SwitchAfter, by_seeding, labels, plus_plus, seeded
-from varmix.estimators.clustering._samplers import POINTS_PER_WAITING_STEP, SMALL_GAIN, estimate_gain
 
 RNG = np.random.default_rng(0)
 EVEN = RNG.choice([-1.0, 1.0], size=(3000, 12)) + 0.01 * RNG.normal(size=(3000, 12))
