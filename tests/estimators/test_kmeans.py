@@ -146,10 +146,11 @@ def test_seeding_over_all_points_leaves_less_than_over_some():
 
 
 def test_warnings_are_those_of_scikit_learn():
-    with pytest.warns(RuntimeWarning, match=r"init_size=3 should be larger than n_clusters=6"):
+    with pytest.warns(RuntimeWarning, match=r"init_size=3 should be larger than n_clusters=6") as few:
         model(init_size=3).fit(X)
-    with pytest.warns(RuntimeWarning, match="Explicit initial center position passed: performing only one init"):
+    with pytest.warns(RuntimeWarning, match="Explicit initial center position passed: performing only one init") as one:
         model(init=MIDDLES, n_init=4).fit(X)
+    assert few[0].filename == one[0].filename == __file__  # where the user called
 
 
 def test_points_that_weigh_nothing_have_no_say():

@@ -1,4 +1,4 @@
-"""What the estimators refuse, and that nothing has changed afterwards."""
+"""Invalid parameters and data raise, and the model does not change."""
 
 import numpy as np
 import pytest

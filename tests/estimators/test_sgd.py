@@ -1,4 +1,4 @@
-"""The two estimators: what they find, whatever draws for them."""
+"""The classifier and the regressor: what they find, with every kind of sampling."""
 
 import pickle
 import subprocess

@@ -32,7 +32,7 @@ def tolerance(precision):
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("begin", "count"), [(0, 700), (13, 1), (100, 257), (5, 0)])
-def test_nearest_centres_are_those_of_all_distances(kind, precision, begin, count):
+def test_nearest_centers_are_those_of_all_distances(kind, precision, begin, count):
     rows, shift = given(kind, precision)
     labels, squares = np.empty(count, dtype=np.int32), np.empty(count)
     kernels.find_nearest(rows, shift, CENTERS.astype(precision), begin, labels, squares)
@@ -54,7 +54,7 @@ def test_far_from_the_origin_the_shift_keeps_the_digits():
 
 
 def plain_descent(data, centers, counts, costs, points, weights, steps):
-    """Give norms and losses of steps that are written down as they are defined; centres and counts move."""
+    """Return norms and losses of steps written down as they are defined, and change centers and counts."""
     norms, losses = np.empty(len(points)), np.empty(steps)
     for t, batch in enumerate(np.split(np.arange(len(points)), steps)):
         here, w = points[batch], weights[batch] * costs[points[batch]]
@@ -75,7 +75,7 @@ def plain_descent(data, centers, counts, costs, points, weights, steps):
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("batch", "steps"), [(40, 5), (1, 7), (600, 2)])
-def test_steps_are_the_weighted_means_of_what_every_centre_was_given(kind, precision, weighted, batch, steps):
+def test_steps_are_the_weighted_means_of_what_every_center_was_given(kind, precision, weighted, batch, steps):
     rng = np.random.default_rng(batch)
     points, weights = rng.integers(700, size=batch * steps), rng.uniform(0.1, 3.0, batch * steps)
     costs = rng.integers(0, 4, 700).astype(float) if weighted else np.ones(700)

@@ -22,7 +22,7 @@ TASKS = ("classification", "regression")
 # Shares of a group below each cut: the upper half, its upper half, and so on. Six bins for lengths, three for targets.
 DYADIC_SHARES = tuple(1.0 - 0.5**level for level in range(1, 6))
 TENTH_SHARES = tuple(level / 10 for level in range(1, 10))
-MIN_POINTS_PER_GROUP = 32  # smaller bins join a neighbor: a mixture learns too little from them
+MIN_POINTS_PER_GROUP = 32  # smaller bins join a neighbour: a mixture learns too little from them
 MAX_CLASSES, MAX_GROUPS = 64, 128  # more components are learned too slowly to pay
 MAX_CLUSTERS, MAX_POINTS_TO_CLUSTER = 16, 20_000
 
@@ -74,8 +74,8 @@ def auto(
     the row. Of all kinds that were measured on eight data sets, "auto" left the smallest excess loss.
 
     Rows whose lengths agree to about five digits stay together, so the order of the points does not matter. Bins of
-    fewer than 32 points join a neighbor in the same class. Of more than 64 classes the rarest are merged into one. Many
-    classes get fewer bins each.
+    fewer than 32 points join a neighbour in the same class. Of more than 64 classes the rarest are merged into one.
+    Many classes get fewer bins each.
 
     Examples
     --------
@@ -268,7 +268,7 @@ def merge_small_bins(labels: IntArray, bins: int, least: int) -> IntArray:
     """Merge every bin of fewer than `least` points with the next lower one of its group.
 
     The lowest bin joins the next higher one. A group that is small as a whole becomes one bin: other groups are not its
-    neighbors.
+    neighbours.
 
     Examples
     --------

@@ -76,8 +76,8 @@ POINTS_BETWEEN_CHECKS = 10  # points per cluster between two checks for clusters
 class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Minibatch k-means with batches from a mixture: points far from their centers are drawn more often.
 
-    Importance weights make up for the unequal probabilities, so a step is unbiased. The parameters are those of
-    scikit-learn's `MiniBatchKMeans`, with these exceptions:
+    Importance weights correct for the unequal probabilities. The parameters are those of scikit-learn's
+    `MiniBatchKMeans`, with these exceptions:
 
     * Missing parameters: `compute_labels`.
     * Other defaults: `reassignment_ratio`.

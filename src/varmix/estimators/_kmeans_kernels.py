@@ -69,7 +69,7 @@ def transpose_centers(rows: Rows, centers: AnyArray) -> AnyArray:
 def score_tile(
     rows: Rows, points: IntArray, centers: AnyArray, turned: AnyArray, block: AnyArray, scores: AnyArray
 ) -> None:
-    """Write x.c of every center and every row of a tile, (K, tile); rows are last so that comparisons vectorize.
+    """Write x.c of every center and every row of a tile, (K, tile); rows are last so that comparisons vectorise.
 
     For CSR rows, every entry is multiplied with its coordinate of all centers at once.
     """

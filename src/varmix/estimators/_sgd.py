@@ -151,7 +151,7 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
         if result.stopped == "diverged":
             raise ValueError(
                 f"SGD diverged in epoch {result.epochs}: the step size {eta:.3g} is too large for these data. "
-                f"Standardize the features (and the target of a regression), or pass a smaller eta0 (None chooses one)."
+                f"Standardise the features (and the target of a regression), or pass a smaller eta0 (None chooses one)."
             )
         if result.stopped == "epochs" and self.tol is not None and done is None:
             warnings.warn(
@@ -209,7 +209,7 @@ def _has_probabilities(model: "MixtureSGDClassifier") -> bool:
 class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     """Linear support vector machine or logistic regression by SGD, with batches from the reshuffled mixture.
 
-    It minimizes `mean(sample_weight * loss) + alpha/2 |coef|^2`, one class against the rest if there are more than
+    It minimises `mean(sample_weight * loss) + alpha/2 |coef|^2`, one class against the rest if there are more than
     two. The parameters are those of scikit-learn's `SGDClassifier`, with the exceptions below. The penalty is always
     L2, and there are fewer losses and learning rates.
 
@@ -228,7 +228,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
         Factor of the L2 penalty. It also sets how fast `learning_rate="optimal"` decays. Unlike in `SGDClassifier`, it
         does not set the first step size.
     fit_intercept : bool, default True
-        Whether to fit an intercept. It is not penalized.
+        Whether to fit an intercept. It is not penalised.
     max_iter : int, optional
         Number of epochs. Default: 20, or as many as take 2,000 steps, at most 500.
     tol : float, optional
@@ -315,6 +315,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     """
 
     losses = {"hinge": "hinge", "log_loss": "logistic"}  # noqa: RUF012
+    classes_: AnyArray
 
     def __init__(
         self,
@@ -361,7 +362,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points. Standardize the features, as for any SGD.
+            The points. Standardise the features, as for any SGD.
         y : array-like of shape (n_samples,)
             Their classes.
         sample_weight : array-like of shape (n_samples,), optional
@@ -545,7 +546,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
 class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
     """Linear least squares by SGD, with batches from the reshuffled mixture.
 
-    It minimizes `mean(sample_weight * (y - x.coef - intercept)^2) / 2 + alpha/2 |coef|^2`, as `SGDRegressor` does. The
+    It minimises `mean(sample_weight * (y - x.coef - intercept)^2) / 2 + alpha/2 |coef|^2`, as `SGDRegressor` does. The
     parameters are those of scikit-learn's `SGDRegressor`, with the exceptions below. The penalty is always L2, and
     there are fewer losses and learning rates.
 
@@ -564,7 +565,7 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
         Factor of the L2 penalty. It also sets how fast `learning_rate="optimal"` decays. Unlike in `SGDRegressor`, it
         does not set the first step size.
     fit_intercept : bool, default True
-        Whether to fit an intercept. It is not penalized.
+        Whether to fit an intercept. It is not penalised.
     max_iter : int, optional
         Number of epochs. Default: 20, or as many as take 2,000 steps, at most 500.
     tol : float, optional
@@ -694,7 +695,7 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points. Standardize the features, as for any SGD.
+            The points. Standardise the features, as for any SGD.
         y : array-like of shape (n_samples,)
             Their targets.
         sample_weight : array-like of shape (n_samples,), optional
