@@ -218,7 +218,7 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The points. Dense rows and CSR rows in single or double precision are not copied.
+            The points. C-contiguous arrays and CSR matrices in single or double precision are not copied.
         y : None, default None
             Ignored.
         sample_weight : array-like of shape (n_samples,), optional
@@ -242,12 +242,11 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             remember = seeding is None and isinstance(self.components, str) and self.components == "seeding"
             descent = Descent(X, centers, batch=batch, sample_weight=weights, remember=remember)
             sampler = self._make_sampler(X, descent, seeding, weights, rng)
+            steps = min(self.max_iter * n // batch, self.max_steps or sys.maxsize)
             tolerance = self.tol * mean_variance(X) if self.tol else 0.0
             stopping = StoppingRule(2.0 * batch / (n + 1), tolerance, self.max_no_improvement)
             self._points_since_check = 0
-            self._take_steps(
-                descent, sampler, min(self.max_iter * n // batch, self.max_steps or sys.maxsize), stopping, rng
-            )
+            self._take_steps(descent, sampler, steps, stopping, rng)
             self.n_steps_ = descent.steps
             self.n_iter_ = -(-descent.steps * batch // n)
             self.mixture_, self.gain_ = sampler.mixture, descent.meter.gain

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from varmix._core.validation import AnyArray, FloatArray, rollback_on_error, unknown_choice
+from varmix._core.validation import AnyArray, FloatArray, as_count, rollback_on_error, unknown_choice
 from varmix._presets import importance, uniform, vrm
 from varmix._sampler import Sampler, as_family
 from varmix.estimators._auto_groups import GROUP_KINDS, auto_labels
@@ -77,10 +77,10 @@ class MixtureSGD(BaseEstimator):  # type: ignore[misc]
             )
         check_number(self.alpha, "alpha", zero=True)
         check_number(self.power_t, "power_t", zero=True)
-        check_count(self.batch_size, "batch_size")
-        check_count(self.n_iter_no_change, "n_iter_no_change")
+        as_count(self.batch_size, "batch_size")
+        as_count(self.n_iter_no_change, "n_iter_no_change")
         if self.max_iter is not None:
-            check_count(self.max_iter, "max_iter")
+            as_count(self.max_iter, "max_iter")
         if self.eta0 is not None:
             check_number(self.eta0, "eta0")
         if self.tol is not None:
@@ -225,8 +225,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     loss : {"hinge", "log_loss"}, default "hinge"
         "hinge" is a linear support vector machine, "log_loss" logistic regression.
     alpha : float, default 1e-4
-        Factor of the L2 penalty. It also sets how fast `learning_rate="optimal"` decays. Unlike in `SGDClassifier`, it
-        does not set the first step size.
+        Factor of the L2 penalty. With `learning_rate="optimal"` it also sets how fast the step size decays.
     fit_intercept : bool, default True
         Whether to fit an intercept. It is not penalised.
     max_iter : int, optional
@@ -241,7 +240,8 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     random_state : int, RandomState or None, default None
         Seed. An instance of `RandomState` is advanced by every fit.
     learning_rate : {"auto", "linear", "optimal", "invscaling", "constant"}, default "auto"
-        Step size of batch t = 1, ..., T. `SGDClassifier` counts points, and has no "auto" and "linear".
+        Step size of batch t = 1, ..., T. `SGDClassifier` counts points, has no "auto" and "linear", and ignores `eta0`
+        for "optimal".
 
         - "linear": `eta0 * (1 - (t - 1) / T)`.
         - "optimal": `eta0 / (1 + alpha * eta0 * t)`.
@@ -562,8 +562,7 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
     loss : {"squared_error"}, default "squared_error"
         Half of the squared error.
     alpha : float, default 1e-4
-        Factor of the L2 penalty. It also sets how fast `learning_rate="optimal"` decays. Unlike in `SGDRegressor`, it
-        does not set the first step size.
+        Factor of the L2 penalty. With `learning_rate="optimal"` it also sets how fast the step size decays.
     fit_intercept : bool, default True
         Whether to fit an intercept. It is not penalised.
     max_iter : int, optional
@@ -578,7 +577,8 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
     random_state : int, RandomState or None, default None
         Seed. An instance of `RandomState` is advanced by every fit.
     learning_rate : {"auto", "linear", "optimal", "invscaling", "constant"}, default "auto"
-        Step size of batch t = 1, ..., T. `SGDRegressor` counts points, and has no "auto" and "linear".
+        Step size of batch t = 1, ..., T. `SGDRegressor` counts points, has no "auto" and "linear", and ignores `eta0`
+        for "optimal".
 
         - "linear": `eta0 * (1 - (t - 1) / T)`.
         - "optimal": `eta0 / (1 + alpha * eta0 * t)`.
@@ -778,14 +778,6 @@ def check_number(value: object, name: str, zero: bool = False) -> None:
     number = float(value)
     if not (np.isfinite(number) and (number > 0 or (zero and number == 0))):
         raise ValueError(f"{name} must be a finite number {'of at least' if zero else 'above'} zero, got {value!r}.")
-
-
-def check_count(value: object, name: str) -> None:
-    """Raise if a parameter is not a whole number of at least one."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be a whole number, got {value!r}.")
-    if int(value) < 1:
-        raise ValueError(f"{name} must be at least 1, got {value!r}.")
 
 
 def check_sampling(sampling: object, components: Any, resplit: object) -> None:  # noqa: ANN401
