@@ -1,4 +1,9 @@
-"""Compiled loops of k-means: steps, seeding and cells."""
+"""Compiled loops of k-means: nearest centers, steps, k-means++ and cells.
+
+Rows are dense or CSR, see `varmix._kernels.rows`. `costs` are sample weights; an empty array means that all are one.
+Rows are read in tiles: a tile is multiplied with all centers by one matrix product. The square of x - c is
+|x|^2 - 2 (x.c - |c|^2 / 2), so the nearest center of a row is the one with the largest score x.c - |c|^2 / 2.
+"""
 
 import math
 
@@ -8,26 +13,26 @@ from varmix._core.validation import AnyArray, FloatArray, IntArray
 from varmix._kernels.jit import kernel
 from varmix._kernels.rows import Rows, add_row
 
-MAX_ROWS_PER_TILE = 256  # rows at most: they and their scores stay in the second-level cache
+MAX_ROWS_PER_TILE = 256  # so many rows and their scores stay in the second-level cache
 
 
 @kernel
 def tile_size(count: int) -> int:
-    """Give the size of tiles that so many rows are cut into, as evenly as can be."""
+    """Return the size of tiles that cut `count` rows as evenly as possible."""
     tiles = (count + MAX_ROWS_PER_TILE - 1) // MAX_ROWS_PER_TILE
     return max((count + tiles - 1) // tiles, 1) if tiles else 1
 
 
 @kernel
 def halve_squares(centers: AnyArray, halves: AnyArray) -> None:
-    """Write |c|^2 / 2 of every centre."""
+    """Write |c|^2 / 2 of every center."""
     for k in range(centers.shape[0]):
         halves[k] = 0.5 * square_length(centers[k])
 
 
 @kernel
 def square_length(x: AnyArray) -> float:
-    """Give |x|^2, in four sums: strict addition of one would wait for itself."""
+    """Return |x|^2, in four sums: in a single one every addition would wait for the one before."""
     a = b = c = e = 0.0
     whole = x.shape[0] - x.shape[0] % 4
     for j in range(0, whole, 4):
@@ -42,7 +47,7 @@ def square_length(x: AnyArray) -> float:
 
 @kernel
 def read_tile(rows: Rows, shift: AnyArray, points: IntArray, block: AnyArray) -> None:
-    """Write dense rows less the shift, one below the other; these reads are waited for together."""
+    """Write dense rows minus the shift into a block; reading them together overlaps their waits for memory."""
     for r in range(points.shape[0]):
         x = rows.dense[points[r]]
         for j in range(x.shape[0]):
@@ -51,7 +56,7 @@ def read_tile(rows: Rows, shift: AnyArray, points: IntArray, block: AnyArray) ->
 
 @kernel
 def transpose_centers(rows: Rows, centers: AnyArray) -> AnyArray:
-    """Give the centres as columns, (d, K), for sparse rows; nothing for dense ones."""
+    """Return the centers as columns, (d, K), for CSR rows; an empty array for dense ones."""
     k, d = centers.shape
     turned = np.empty((d if rows.indptr.shape[0] else 0, k), centers.dtype)
     for c in range(k):
@@ -64,9 +69,9 @@ def transpose_centers(rows: Rows, centers: AnyArray) -> AnyArray:
 def score_tile(
     rows: Rows, points: IntArray, centers: AnyArray, turned: AnyArray, block: AnyArray, scores: AnyArray
 ) -> None:
-    """Write x.c of every centre and every row of a tile, (K, tile): rows last, so that they are compared together.
+    """Write x.c of every center and every row of a tile, (K, tile); rows are last so that comparisons vectorise.
 
-    A number of a sparse row is multiplied with that coordinate of all centres at once.
+    For CSR rows, every entry is multiplied with its coordinate of all centers at once.
     """
     if rows.indptr.shape[0] == 0:
         np.dot(centers, block.T, scores)
@@ -85,7 +90,7 @@ def score_tile(
 
 @kernel
 def best_of_tile(scores: AnyArray, halves: AnyArray, best: AnyArray, labels: AnyArray) -> None:
-    """Write the largest score less |c|^2 / 2 of every row, and whose it is; the first of several."""
+    """Write the largest x.c - |c|^2 / 2 of every row, and the index of its center; the first one of equals."""
     tile = best.shape[0]
     for r in range(tile):
         best[r] = scores[0, r] - halves[0]
@@ -102,7 +107,7 @@ def best_of_tile(scores: AnyArray, halves: AnyArray, best: AnyArray, labels: Any
 
 @kernel
 def squared_length(rows: Rows, i: int) -> float:
-    """Give |x|^2 of a sparse row."""
+    """Return |x|^2 of a CSR row."""
     total = 0.0
     for p in range(rows.indptr[i], rows.indptr[i + 1]):
         total += 1.0 * rows.data[p] * rows.data[p]
@@ -111,7 +116,7 @@ def squared_length(rows: Rows, i: int) -> float:
 
 @kernel
 def squared_distance(x: AnyArray, c: AnyArray, difference: AnyArray) -> float:
-    """Write x - c, and give its squared length: directly, because the score has lost the digits of what is near."""
+    """Write x - c, and return its squared length; the score has lost the digits of small distances."""
     for j in range(x.shape[0]):
         difference[j] = x[j] - c[j]
     return square_length(difference)
@@ -121,7 +126,7 @@ def squared_distance(x: AnyArray, c: AnyArray, difference: AnyArray) -> float:
 def find_nearest(
     rows: Rows, shift: AnyArray, centers: AnyArray, begin: int, labels: AnyArray, squares: AnyArray
 ) -> None:
-    """Write the nearest centre, and the squared distance to it, of the rows from `begin` on."""
+    """Write the nearest center, and the squared distance to it, of the rows from `begin` on."""
     count = labels.shape[0]
     if count == 0:
         return
@@ -165,12 +170,14 @@ def move_centers(
     nearest: AnyArray,
     distances: AnyArray,
 ) -> None:
-    """Step by step: every point adds its weight to its nearest centre's count, which moves towards their mean.
+    """Take steps: assign the points of every batch to their nearest centers, and move these centers.
 
-    `points` and `weights` hold the batches one after the other, as many as there are `losses`.  With w the weight times
-    the cost of a point, counts[c] += sum w and c += sum w (x - c) / counts[c].  `norms` takes the cost times the
-    distance to the nearest centre, `losses` the weighted mean of the squared distances of every batch.  `find_nearest`
-    and `distances`, where they are not empty, take the nearest centre of a point and how far it was, by point.
+    `points` and `weights` hold the batches one after the other, as many as there are `losses`. With w the weight times
+    the cost of a point, counts[c] += sum w and c += sum w (x - c) / counts[c].
+
+    Written are `centers`, `counts`, the `norms` (cost times distance to the nearest center) and the `losses` (weighted
+    mean squared distance of every batch). If `nearest` and `distances` are not empty, they take the nearest center and
+    the distance of every drawn point, by the index of the point.
     """
     steps = losses.shape[0]
     batch = points.shape[0] // steps
@@ -181,7 +188,7 @@ def move_centers(
     scores, halves = np.empty((k, tile), centers.dtype), np.empty(k, centers.dtype)
     best, labels, difference = np.empty(tile, centers.dtype), np.empty(tile, np.int32), np.empty(d, centers.dtype)
     sums, masses, touched, seen = np.empty((k, d)), np.empty(k), np.empty(k, np.int64), np.empty(k, np.bool_)
-    looked = np.empty(tile, np.int64)  # drawn points cannot be written to, which would be another type to compile for
+    looked = np.empty(tile, np.int64)  # a copy: drawn points are read-only arrays, another type to compile for
     masses[:] = 0.0
     seen[:] = False
     turned = transpose_centers(rows, centers)
@@ -238,13 +245,13 @@ def move_centers(
             seen[c] = False
 
 
-POINTS_PER_COMPARISON = 1024  # points, about, that candidates are compared on
-POINTS_PER_BLOCK = 1024  # points whose costs are added up together, so that a draw looks through few sums
+POINTS_PER_COMPARISON = 1024  # candidates for a center are compared on about so many points
+POINTS_PER_BLOCK = 1024  # points with a sum of their own, so that a draw scans few sums and one block
 
 
 @kernel
 def distance_to(rows: Rows, i: int, c: FloatArray, length: float) -> float:
-    """Give |x_i - c|^2 in four sums; `length` is |c|^2, which a sparse row needs."""
+    """Return |x_i - c|^2, in four sums for dense rows; `length` is |c|^2, which a CSR row needs."""
     if rows.indptr.shape[0]:
         total = length
         for p in range(rows.indptr[i], rows.indptr[i + 1]):
@@ -265,7 +272,7 @@ def distance_to(rows: Rows, i: int, c: FloatArray, length: float) -> float:
 
 @kernel
 def unpack_rows(rows: Rows, points: IntArray, out: FloatArray) -> None:
-    """Write rows of a sparse matrix, the entries that are not there as zeros."""
+    """Write CSR rows as dense ones."""
     for r in range(points.shape[0]):
         for j in range(out.shape[1]):
             out[r, j] = 0.0
@@ -277,7 +284,10 @@ def unpack_rows(rows: Rows, points: IntArray, out: FloatArray) -> None:
 def pick_points(
     costs: FloatArray, squares: FloatArray, totals: FloatArray, uniforms: FloatArray, points: IntArray
 ) -> None:
-    """Draw points in proportion to cost times squared distance; where all are zero, to the cost alone."""
+    """Draw points in proportion to cost times squared distance, or to the cost alone if all distances are zero.
+
+    `totals` holds the sums of the blocks.
+    """
     n = squares.shape[0]
     total = 0.0
     for block in range(totals.shape[0]):
@@ -301,7 +311,7 @@ def pick_points(
                 if rest < part:
                     break
                 rest -= part
-        if last < 0:  # rounding went beyond the last point that has any
+        if last < 0:  # rounding moved past the last point with a positive share
             for i in range(min(first * POINTS_PER_BLOCK, n) - 1, -1, -1):
                 if (costs[i] if costs.shape[0] else 1.0) * (1.0 if nothing else squares[i]) > 0.0:
                     last = i
@@ -311,7 +321,7 @@ def pick_points(
 
 @kernel
 def measure_rows(rows: Rows, lengths: FloatArray) -> None:
-    """Write the squared length of every row of a sparse matrix."""
+    """Write the squared length of every CSR row."""
     for i in range(lengths.shape[0]):
         lengths[i] = squared_length(rows, i)
 
@@ -328,10 +338,10 @@ def write_potentials(
     begin: int,
     left: FloatArray,
 ) -> None:
-    """Write the sum of cost times squared distance that there would be with each candidate as one more centre.
+    """Write the sum of cost times squared distance that would be left with each candidate as the next center.
 
-    The sums are over `every` so many points from `begin` on.  All candidates are compared with a tile of rows by one
-    matrix product; what it cancels changes no choice that matters.
+    The sums are over the points begin, begin + every, and so on. All candidates are compared with a tile of rows by
+    one matrix product. It loses digits of small distances, which change no choice that matters.
     """
     trials, d = candidates.shape
     n = max((squares.shape[0] - begin + every - 1) // every, 0)
@@ -371,10 +381,10 @@ def absorb_points(
     squares: FloatArray,
     totals: FloatArray,
 ) -> None:
-    """Give to centre k the points that are nearest to it, and add up what is left, block by block.
+    """Assign points to center k if it is nearer than their present center, and sum the costs of every block.
 
-    A point whose centre is at least twice as far from the new one as from the point stays where it is, by the triangle
-    inequality: its row is not even read.  `gaps` takes the squared distances of the new centre to the earlier ones.
+    A center that is at least twice as far from center k as from its point stays nearer, by the triangle inequality, and
+    the row of the point is not read. `gaps` takes the squared distances of center k to the earlier ones.
     """
     c = centers[k]
     for other in range(k):
@@ -396,16 +406,14 @@ def absorb_points(
 
 
 PARTS_PER_GROUP = 3
-MIN_POINTS_TO_CUT = 16  # points in a group that is cut
-NEAR_CUT_SCORE, FAR_CUT_SCORE = (
-    1.0,
-    1.35,
-)  # where a group is cut, in units of its mean score: about one half and seven eighths of it
+MIN_POINTS_TO_CUT = 16  # smaller groups are not cut
+# Cuts of a group, in units of its mean score. About one half and seven eighths of the points are below.
+NEAR_CUT_SCORE, FAR_CUT_SCORE = 1.0, 1.35
 
 
 @kernel
 def score_point(distances: AnyArray, costs: FloatArray, i: int) -> float:
-    """Give what the norm of point i is expected to be."""
+    """Return the norm that point i is expected to have: cost times distance."""
     cost: float = costs[i] if costs.shape[0] else 1.0
     return cost * float(distances[i])
 
@@ -420,9 +428,9 @@ def cut_cells(
     numbers: IntArray,
     means: FloatArray,
 ) -> None:
-    """Write the cell of every point, PARTS * group + part; of every cell how many points, and their mean squared score.
+    """Cut groups into cells: write the cell of every point, PARTS_PER_GROUP * group + part.
 
-    The mean of no points is zero.
+    Also write the number of points of every cell, and their mean squared score, which is zero for no points.
     """
     n = labels.shape[0]
     sizes, limits = np.empty(groups, np.int64), np.empty(groups)
@@ -448,6 +456,6 @@ def cut_cells(
 
 @kernel
 def renumber_cells(cells: AnyArray, places: AnyArray) -> None:
-    """Put the place of every cell in place of its number."""
+    """Replace the number of every cell by its place."""
     for i in range(cells.shape[0]):
         cells[i] = places[cells[i]]
