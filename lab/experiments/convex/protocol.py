@@ -1,7 +1,8 @@
 """The runs: every arm looks for its own best step on some seeds, and is measured on others."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from lab.experiments.convex.arms import AGAIN, ARMS, CROSS, DEFAULT, MIXTURE, ONCE, RESHUFFLING
 from lab.experiments.convex.tasks import (
@@ -16,6 +17,7 @@ from lab.experiments.convex.tasks import (
 from lab.reproduce.experiment import Mode
 from lab.reproduce.records import Config, Record, Result
 from lab.statistics import geometric_mean
+from lab.step_search import drop_infinite, record_search, search_step
 from varmix import solvers
 from varmix.solvers.schedules import LinearDecay
 
@@ -27,6 +29,7 @@ BASELINE_TEST_SEEDS = range(36)  # of both arms of reshuffling, beside which eve
 # may not show it.
 EDGE_SEEDS = range(900, 912)
 COARSE_EXPONENTS = (-4.0, -2.0, 0.0, 2.0, 4.0)  # steps to begin with, as powers of two
+find_step = partial(search_step, start=COARSE_EXPONENTS, distances=(1.0, 0.5), limit=12.0)  # to half an octave
 SMALLEST_EXCESS = 1e-15  # excess that cannot be told from none
 EARLY_RUN_SHARE = 0.3  # part of a run after which the meter is read: the stretch since the look before, half an epoch
 # Shorter runs, to see with how many draws the final excess of reshuffling is reached: parts of the number of epochs.
@@ -107,28 +110,6 @@ def make_key(config: Config) -> Key:
     return config["task"], config["batch"], config["arm"], config["epochs"]
 
 
-def search_step(score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
-    """Give the exponent with the lowest score, to half an octave, and all that were tried.
-
-    From coarse steps to the neighbours of the best, an octave away, until it is better than both; then half an octave.
-
-    Examples
-    --------
-    >>> best, tried = search_step(lambda e: (e - 1.4) ** 2)
-    >>> best, sorted(tried)
-    (1.5, [-4.0, -2.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0])
-    """
-    tried = {e: score(e) for e in COARSE_EXPONENTS}
-    for distance in (1.0, 0.5):
-        while True:
-            best = min(tried, key=lambda e: (tried[e], e))
-            new = [e for e in (best - distance, best + distance) if e not in tried and abs(e) <= 12]
-            if not new:
-                break
-            tried |= {e: score(e) for e in new}
-    return best, tried
-
-
 def run(config: Config) -> Result:
     """Search the step of an arm, or run it at the step that was found."""
     if config["part"] == "tune":
@@ -144,8 +125,7 @@ def _tune_step(config: Config) -> Result:
         ends = [_run_arm(config, exponent, seed, evaluations_per_epoch=0)[0] for seed in seeds]
         return math.inf if math.inf in ends else geometric_mean(ends).value
 
-    best, tried = search_step(score)
-    return {"best": best, "tried": {str(e): _drop_infinite(value) for e, value in sorted(tried.items())}}
+    return record_search(*find_step(score))
 
 
 def _run_arm(config: Config, exponent: float, seed: int, evaluations_per_epoch: int) -> tuple[float, solvers.Result]:
@@ -174,17 +154,13 @@ def _test_step(config: Config) -> Result:
         (gain for gain, e in zip(gains, evaluations, strict=True) if e >= EARLY_RUN_SHARE * evaluations[-1]), gains[-1]
     )
     return {
-        "excess": _drop_infinite(end),
+        "excess": drop_infinite(end),
         "evaluations": evaluations,
-        "excesses": [_drop_infinite(max(loss - floor, SMALLEST_EXCESS)) for loss in result.trace.losses],
+        "excesses": [drop_infinite(max(loss - floor, SMALLEST_EXCESS)) for loss in result.trace.losses],
         "early_gain": early,
         "gain": result.meter.gain.value,
         "seconds": result.trace.seconds[-1],
     }
-
-
-def _drop_infinite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def seconds(config: Config) -> float:

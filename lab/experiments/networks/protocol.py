@@ -1,10 +1,12 @@
 """The runs: every arm looks for its own best step on some seeds, and is measured on others."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from lab.experiments.networks.tasks import AGAIN, LARGER, RESHUFFLING, TASKS, Task, at_hand
 from lab.reproduce.experiment import Mode
 from lab.reproduce.records import Config, Record, Result
+from lab.step_search import search_step
 
 FIRST_TUNING_SEED = 900  # of the seeds that steps are chosen on
 FIRST_REPORTED_SEED = (
@@ -12,6 +14,7 @@ FIRST_REPORTED_SEED = (
 )
 COARSE_EXPONENTS = (-1.0, 0.0, 1.0)  # steps to begin with, as powers of two of the task's own
 MAX_EXPONENT = 6.0
+find_step = partial(search_step, start=COARSE_EXPONENTS, distances=(1.0,), limit=MAX_EXPONENT)  # to an octave
 
 Key = tuple[str, str, float]
 """Task, arm, epochs."""
@@ -66,26 +69,6 @@ def best_steps(records: Iterable[Record]) -> dict[Key, float]:
 def make_key(config: Config) -> Key:
     """Give what a run is compared by."""
     return config["task"], config["arm"], config["epochs"]
-
-
-def search_step(score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
-    """Give the exponent with the lowest score, to an octave, and all that were tried.
-
-    From three steps to the neighbours of the best, until it is better than both.
-
-    Examples
-    --------
-    >>> best, tried = search_step(lambda e: (e - 2.2) ** 2)
-    >>> best, sorted(tried)
-    (2.0, [-1.0, 0.0, 1.0, 2.0, 3.0])
-    """
-    tried = {e: score(e) for e in COARSE_EXPONENTS}
-    while True:
-        best = min(tried, key=lambda e: (tried[e], e))
-        new = [e for e in (best - 1.0, best + 1.0) if e not in tried and abs(e) <= MAX_EXPONENT]
-        if not new:
-            return best, tried
-        tried |= {e: score(e) for e in new}
 
 
 def run(config: Config) -> Result:

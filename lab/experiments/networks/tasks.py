@@ -13,6 +13,7 @@ BASELINES = (RESHUFFLING, AGAIN)  # pooled: no arm is compared with one lucky se
 MIXTURES = (LABELS, CROSS)  # as loaders have them: plain shuffling until they pay
 ALWAYS_ON = (ALWAYS, ALWAYS_CROSS)  # the same from the first batch on, and in even batches
 USUAL_ARMS = (*BASELINES, *MIXTURES, *ALWAYS_ON)
+ALL_ARMS = (*USUAL_ARMS, LARGER, BALANCED, STATIC)
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,9 @@ MNIST_TASKS = {
 }
 RARE = "rare class, covtype"
 # Tried in the search for one where it pays, all of them reported.
-_RARE_ARMS = (*USUAL_ARMS, LARGER, BALANCED, STATIC)
 OTHER_TASKS = {
     # A run in ten gets stuck early, which a few seeds do not tell.
-    RARE: Task("covtype", "covtype_2v4", "MLP", "Adam", 2, 128, 0.008, 1.5, _RARE_ARMS, 16, tuning=6, halved=(CROSS,)),
+    RARE: Task("covtype", "covtype_2v4", "MLP", "Adam", 2, 128, 0.008, 1.5, ALL_ARMS, 16, tuning=6, halved=(CROSS,)),
     "rare class, covtype, SGD": Task("covtype", "covtype_2v4", "MLP", "SGD", 2, 128, 0.4, 1.3),
     "rare class, kdd_bio": Task(
         "kdd_bio", "kdd_bio", "MLP", "Adam", 2, 64, 0.001, 1.4, (*USUAL_ARMS, BALANCED), seeds=5

@@ -14,11 +14,12 @@ from lab.arrays import AnyArray, FloatArray, IntArray
 from lab.experiments.networks.arms import build_arm
 from lab.experiments.networks.data import load_split
 from lab.experiments.networks.networks import build_network, compute_losses, compute_norms
-from lab.experiments.networks.protocol import FIRST_TUNING_SEED, search_step
+from lab.experiments.networks.protocol import FIRST_TUNING_SEED, find_step
 from lab.experiments.networks.samples import Sample, Split
 from lab.experiments.networks.tasks import AGAIN, TASKS, Task
 from lab.reproduce.records import Config, Result
 from lab.statistics import geometric_mean
+from lab.step_search import drop_infinite, record_search
 from varmix.meter import GainMeter
 from varmix.torch import AdaptiveLoader, TensorDraw
 
@@ -192,8 +193,7 @@ def tune_step(config: Config) -> Result:
         ends = [_measure_end_loss(config, exponent, FIRST_TUNING_SEED + seed) for seed in range(config["seeds"])]
         return geometric_mean(ends).value if np.isfinite(ends).all() else math.inf
 
-    best, tried = search_step(score)
-    return {"best": best, "tried": {str(e): _drop_infinite(value) for e, value in sorted(tried.items())}}
+    return record_search(*find_step(score))
 
 
 def _measure_end_loss(config: Config, exponent: float, seed: int) -> float:
@@ -232,8 +232,8 @@ def _evaluate_end(training: Training) -> Result:
     held = make_points(training.data.held)[REPORTING_HALF]
     said = compute_outputs(training.network, held, training.arm.shift)
     return {
-        "train": _drop_infinite(_measure_loss(training, make_points(training.data))),
-        "test": _drop_infinite(mean_loss(said, held)),
+        "train": drop_infinite(_measure_loss(training, make_points(training.data))),
+        "test": drop_infinite(mean_loss(said, held)),
         "accuracy": measure_accuracy(said, held),
         "precision": measure_precision(said, held),
     }
@@ -254,8 +254,4 @@ class Looks:
         losses = _measure_loss(training, some), _measure_loss(training, held)
         values = *losses, meter.gain.value, measure_signal(meter)
         for name, value in zip(self.lists, (training.evaluations, *values), strict=True):
-            self.lists[name].append(value if value is None else _drop_infinite(value))
-
-
-def _drop_infinite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+            self.lists[name].append(value if value is None else drop_infinite(value))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from lab.experiments.networks.table import Table
+from lab.experiments.networks.comparison import NetworkComparison
 from lab.reproduce.findings import Details, format_number
 from varmix.meter import Interval
 
@@ -92,17 +92,17 @@ def join_pairs(pairs: Sequence[tuple[str, str]]) -> str:
     return "; ".join(f"{arm} ({task})" for task, arm in pairs) or "none"
 
 
-def describe_settings(table: Table, tasks: Iterable[str], arms: Iterable[str]) -> str:
+def describe_settings(comparison: NetworkComparison, tasks: Iterable[str], arms: Iterable[str]) -> str:
     """Say how many seeds are behind a number.
 
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> table = SimpleNamespace(seeds=lambda task, arm: {"a": 16, "b": 32}[task])
-    >>> describe_settings(table, ["a", "b"], ["x"]), describe_settings(table, ["b"], ["x"])
+    >>> comparison = SimpleNamespace(count=lambda task, arm: {"a": 16, "b": 32}[task])
+    >>> describe_settings(comparison, ["a", "b"], ["x"]), describe_settings(comparison, ["b"], ["x"])
     ('16 to 32 seeds, own best step on other seeds', '32 seeds, own best step on other seeds')
     """
-    seeds = [table.seeds(task, arm) for task in tasks for arm in arms if table.seeds(task, arm)]
+    seeds = [comparison.count(task, arm) for task in tasks for arm in arms if comparison.count(task, arm)]
     least, most = min(seeds, default=0), max(seeds, default=0)
     many = f"{least} to {most}" if least < most else f"{least}"
     return f"{many} seeds, own best step on other seeds"
