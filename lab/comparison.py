@@ -1,6 +1,6 @@
 """Comparison: the runs of several arms, and how each arm does against a pooled baseline.
 
-Every experiment reads its records into runs. Grouping them, pooling the baseline and comparing arms is the same for all.
+Every experiment reads its records into runs. Grouping runs, pooling the baseline and comparing arms happens here.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

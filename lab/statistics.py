@@ -70,7 +70,7 @@ def median(values: Sequence[float]) -> Interval:
     ordered = np.sort(np.asarray(values, dtype=float))
     if len(ordered) == 0:
         return Interval(math.nan, -math.inf, math.inf)
-    # The interval from the r-th smallest to the r-th largest value misses the median with probability 2 P(B(n, 1/2) < r).
+    # The interval from the r-th smallest to the r-th largest misses the median with probability 2 P(B(n, 1/2) < r).
     rank = int(binom.ppf((1 - CONFIDENCE_LEVEL) / 2, len(ordered), 0.5))
     center = float(np.median(ordered))
     if rank == 0:
@@ -125,7 +125,7 @@ def _compute_exp(x: float) -> float:
 def estimate_ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
     """Return the ratio of the geometric means of independent positive samples, with Welch's interval of the logarithms.
 
-    The ratio is infinite if a value of `mine` is. Callers must count that as a loss, although its interval says nothing.
+    The ratio is infinite if a value of `mine` is. Callers must count that as a loss: the interval says nothing then.
 
     Examples
     --------

@@ -11,7 +11,7 @@ def search_step(
 ) -> tuple[float, dict[float, float]]:
     """Return the exponent with the lowest score, and the scores of all that were tried.
 
-    The search begins with a coarse grid. It then tries the neighbors of the best exponent at each distance in turn,
+    The search begins with a coarse grid. It then tries the neighbours of the best exponent at each distance in turn,
     until the best one is better than both.
 
     Parameters
@@ -21,7 +21,7 @@ def search_step(
     start
         Exponents of the coarse grid.
     distances
-        Distances of neighbors, from far to near: 1 is an octave.
+        Distances of neighbours, from far to near: 1 is an octave.
     limit
         Largest absolute exponent to try.
 

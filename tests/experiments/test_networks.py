@@ -10,6 +10,7 @@ import pytest
 from lab.experiments import networks as mnist
 from lab.experiments.networks import arms, data
 from lab.experiments.networks import data as digits
+from lab.experiments.networks.data import Sample, Split
 from lab.experiments.networks.protocol import (
     FIRST_TUNING_SEED,
     best_steps,
@@ -20,7 +21,6 @@ from lab.experiments.networks.protocol import (
     seconds,
     then,
 )
-from lab.experiments.networks.samples import Sample, Split
 from lab.experiments.networks.tasks import (
     AGAIN,
     BALANCED,
@@ -41,7 +41,7 @@ torch = pytest.importorskip("torch")
 
 from lab.experiments.networks import training  # noqa: E402 - they import torch
 from lab.experiments.networks import training as looks  # noqa: E402 - they import torch
-from lab.experiments.networks.networks import compute_losses, compute_norms  # noqa: E402 - they import torch
+from lab.experiments.networks.training import compute_losses, compute_norms  # noqa: E402 - they import torch
 
 SMALL = ("MLP, imbalanced, SGD", "CNN, balanced, Adam", RARE, "long tail, balanced loss", "sources of unequal noise")
 

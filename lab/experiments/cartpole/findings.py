@@ -1,4 +1,4 @@
-"""What the CartPole runs show: claims and figures."""
+"""Findings of the CartPole experiment: claims and figures."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SMOOTHED_EPISODES = 10  # episodes
+SMOOTHED_EPISODES = 10
 MAX_PLOTTED_REWARD = 510  # an episode of CartPole-v1 ends at a reward of 500
 EPSILONS, ALPHAS = (sorted({setting[part] for setting in PAPER_SETTINGS}) for part in (0, 1))
 
 
 def draw_evolution(comparison: CartPoleComparison) -> "Figure":
-    """Draw rewards over episodes, and below them the mixture."""
+    """Draw rewards over episodes, and the mixture below."""
     from lab.plots import make_panels
 
     drawn, (above, below) = make_panels(1, 2, width=7.0, height=3.2)
@@ -58,7 +58,7 @@ def _plot_rewards(panel: "Axes", comparison: CartPoleComparison) -> None:
 
 
 def smooth_rows(rows: FloatArray, over: int = SMOOTHED_EPISODES) -> FloatArray:
-    """Give the mean of every so many consecutive episodes, or of all if there are fewer, a row per run.
+    """Return moving averages over `over` episodes, or over all if there are fewer, one row per run.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def smooth_rows(rows: FloatArray, over: int = SMOOTHED_EPISODES) -> FloatArray:
 
 
 def draw_moments(comparison: CartPoleComparison) -> "Figure":
-    """Draw second moments against uniform's over episodes."""
+    """Draw second moments relative to uniform draws over episodes."""
     from lab.plots import format_axis, make_panels
 
     drawn, (panel,) = make_panels(1, width=7.0, height=3.6)
@@ -86,12 +86,12 @@ def draw_moments(comparison: CartPoleComparison) -> "Figure":
 
 
 def _average_runs(rows: FloatArray) -> FloatArray:
-    """Give the geometric mean over runs."""
+    """Return the geometric mean over runs."""
     return np.asarray(np.exp(np.log(rows).mean(axis=0)))
 
 
 def _plot_components(panel: "Axes", x: list[int], columns: FloatArray) -> None:
-    """Draw a line per component: the colour tells alpha, the dashes tell epsilon."""
+    """Draw one line per component: the colour shows alpha, the dashes show epsilon."""
     from lab.plots import COLORS, DASHES
 
     for j, (epsilon, alpha) in enumerate(PAPER_SETTINGS):

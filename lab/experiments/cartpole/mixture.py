@@ -1,29 +1,26 @@
-"""What is said of VRM's mixture in section 6.3: which setting it finds, how soon, and what the draws cost then."""
+"""Claims about VRM's mixture in section 6.3: the setting it finds, how early, and the second moment of its draws."""
 
 import math
 
 import numpy as np
 
 from lab.arrays import BoolArray, FloatArray
-from lab.experiments.cartpole.comparison import MIN_SEEDS, CartPoleComparison
+from lab.experiments.cartpole.comparison import CASE, MIN_SEEDS, CartPoleComparison
 from lab.experiments.cartpole.protocol import COMPONENTS, EVEN, SINGLES, STRONGEST_ALPHA, VRM
 from lab.reproduce.findings import Claim, Details, Verdict, format_number
 from lab.statistics import estimate_share, mean, median
 from varmix.meter import Interval
 
-EARLY_EPISODES = 20  # episodes
-MIN_LEADING_SHARE = 0.9  # share of the runs, at least
-MOMENT_FROM_EPISODE, MOMENT_TO_EPISODE, MAX_MOMENT = (
-    10,
-    100,
-    0.40,
-)  # episodes, and the second moment against uniform's, at most
-MAX_CLOSE_RATIO, MIN_CLOSE_SHARE = 1.05, 0.85  # times the best component's, and at what share of the looks, at least
+EARLY_EPISODES = 20
+MIN_LEADING_SHARE = 0.9  # of the runs
+MOMENT_FROM_EPISODE, MOMENT_TO_EPISODE = 10, 100
+MAX_MOMENT = 0.40  # relative to uniform draws
+MAX_CLOSE_RATIO, MIN_CLOSE_SHARE = 1.05, 0.85  # second moment over the best component's, and share of the looks
 STRONG_COMPONENTS = np.array([alpha == STRONGEST_ALPHA for _, alpha in SINGLES.values()] + [False])
 
 
 def judge_mixture(comparison: CartPoleComparison) -> list[Claim]:
-    """Give the claims about the mixture that the runs allow."""
+    """Return the claims about the mixture that the runs allow."""
     found = (
         [_judge_selection(comparison), _judge_moment(comparison), _judge_closeness(comparison)]
         if comparison.results(VRM)
@@ -33,8 +30,8 @@ def judge_mixture(comparison: CartPoleComparison) -> list[Claim]:
 
 
 def judge_runs(comparison: CartPoleComparison, met: bool, *, long_enough: bool) -> Verdict:
-    """Judge what is asked; too few seeds say nothing, and neither do runs that end before all is seen."""
-    if len(comparison.results(VRM)) < MIN_SEEDS or not long_enough:
+    """Return the verdict on whether a claim is met; "too few runs" for few seeds or short runs."""
+    if comparison.count(CASE, VRM) < MIN_SEEDS or not long_enough:
         return "too few runs"
     return "holds" if met else "does not hold"
 
@@ -76,7 +73,7 @@ def _judge_selection(comparison: CartPoleComparison) -> Claim | None:
 
 
 def _find_leads(mixtures: FloatArray) -> BoolArray:
-    """Whether one of the components with the strongest alpha has the largest weight: runs, episodes."""
+    """Return whether a component with the strongest alpha has the largest weight: runs, episodes."""
     return np.asarray(STRONG_COMPONENTS[mixtures.argmax(axis=2)])
 
 
@@ -85,7 +82,7 @@ def _estimate_lead_share(leads: BoolArray) -> Interval:
 
 
 def _find_first_lead(leads: BoolArray) -> Interval:
-    """Give the median of the first episode with the lead; what never led counts as infinitely late."""
+    """Return the median of the first episode with the lead; a run that never has it counts as infinitely late."""
     return median([float(row.argmax()) + 1 if row.any() else math.inf for row in leads])
 
 
@@ -96,7 +93,7 @@ def _judge_moment(comparison: CartPoleComparison) -> Claim | None:
         return None
 
     def over(arm: str, what: str) -> Interval:
-        """Give the mean over runs of the geometric mean over looks."""
+        """Return the mean over runs of the geometric mean over looks."""
         return mean(np.exp(np.log(comparison.moments(arm, what)[:, within]).mean(axis=1)).tolist())
 
     mine = over(VRM, "mixture")
@@ -107,7 +104,7 @@ def _judge_moment(comparison: CartPoleComparison) -> Claim | None:
         f"uniform draws: at most {MAX_MOMENT:.2f}.",
         format_number(mine, "{value}x {bounds}"),
         judge_runs(comparison, mine.value <= MAX_MOMENT, long_enough=int(looks[-1]) >= MOMENT_TO_EPISODE),
-        f"{len(comparison.results(VRM))} seeds; {int(within.sum())} looks at all of the buffer, geometric mean of a run",
+        f"{comparison.count(CASE, VRM)} seeds; {int(within.sum())} looks at all of the buffer, geometric mean of a run",
         beyond=True,
         details=Details(
             ("draws", "second moment beside uniform's"),

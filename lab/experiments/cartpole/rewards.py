@@ -1,4 +1,4 @@
-"""What is said of rewards and times in section 6.3: wins, ties and losses alike."""
+"""Claims about rewards and times in section 6.3: wins, ties and losses alike."""
 
 import math
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from lab.reproduce.findings import Claim, Details, Verdict, format_number
 from lab.statistics import estimate_difference, mean, median
 from varmix.meter import Interval
 
-MIN_LOSS_POINTS = 20.0  # points of reward that count as a loss
-MAX_RUN_SECONDS = 60.0  # seconds
-POWER_STANDARD_ERRORS = 1.96 + 0.84  # standard errors between nothing and what is found in four of five experiments
+MIN_LOSS_POINTS = 20.0  # points of reward; less does not count as a loss
+MAX_RUN_SECONDS = 60.0
+POWER_STANDARD_ERRORS = 1.96 + 0.84  # a difference of so many standard errors is found in four of five experiments
 
 
 def judge_rewards(comparison: CartPoleComparison) -> list[Claim]:
-    """Give the claims about rewards and times that the runs allow."""
+    """Return the claims about rewards and times that the runs allow."""
     found = [
         _no_loss(comparison),
         _beside_uniform(comparison),
@@ -45,7 +45,8 @@ def _no_loss(comparison: CartPoleComparison) -> Claim | None:
         f"{comparison.count(CASE, VRM)} seeds; asked: surely less than {MIN_LOSS_POINTS:g} points below the best, over "
         "all episodes",
         details=Details(("VRM less", *_name_columns(comparison)), rows),
-        note=f"The best of nine was chosen by these same seeds, so it looks better than it is.{_estimate_seeds(comparison)}",
+        note="The best of nine was chosen by these same seeds, so it looks better than it is."
+        f"{_estimate_seeds(comparison)}",
     )
 
 
@@ -54,7 +55,7 @@ def _name_columns(comparison: CartPoleComparison) -> tuple[str, str]:
 
 
 def _held_out(comparison: CartPoleComparison) -> Interval | None:
-    """Give VRM less the best setting, where that is chosen on every other run and compared on those between."""
+    """Return VRM minus the best setting, which is chosen on every other run and compared on the rest."""
     scores = {arm: comparison.scores(arm) for arm in SINGLES if comparison.count(CASE, arm) > 1}
     if not scores:
         return None
@@ -66,7 +67,7 @@ def _held_out(comparison: CartPoleComparison) -> Interval | None:
 
 
 def _without_loss(comparison: CartPoleComparison, best: str, beside: Interval) -> Verdict:
-    """A loss is more than so many points; one that is sure and smaller is a loss in part."""
+    """Return the verdict on "no loss": a sure loss of less than `MIN_LOSS_POINTS` makes it hold in part."""
     if min(comparison.count(CASE, VRM), comparison.count(CASE, best)) < MIN_SEEDS or not comparison.is_full_length:
         return "too few runs"
     if beside.low > -MIN_LOSS_POINTS:
@@ -75,7 +76,7 @@ def _without_loss(comparison: CartPoleComparison, best: str, beside: Interval) -
 
 
 def _estimate_seeds(comparison: CartPoleComparison) -> str:
-    """Say how many seeds would show a difference of that size."""
+    """Write how many seeds would show a difference of `MIN_LOSS_POINTS`."""
     spreads = [np.var(comparison.scores(arm), ddof=1) for arm in comparison.arms if comparison.count(CASE, arm) > 1]
     if not spreads:
         return ""
@@ -92,8 +93,8 @@ def _beside_uniform(comparison: CartPoleComparison) -> Claim | None:
         "Points of reward that VRM has above uniform replay.",
         format_number(beside, "{value} {bounds} pts"),
         "measured",
-        f"{comparison.count(CASE, VRM)} seeds against {len(comparison.results(*BASELINES))} runs of both uniform arms; not "
-        f"paired",
+        f"{comparison.count(CASE, VRM)} seeds against {comparison.count(CASE, *BASELINES)} runs of both uniform arms; "
+        "not paired",
         beyond=True,
         details=Details(("VRM less", *_name_columns(comparison)), [("uniform replay", str(beside), str(late))]),
     )

@@ -64,7 +64,7 @@ class ConvexComparison(Comparison[tuple[str, int]]):
         """Return the final excess relative to that of reshuffling; None if one of them has no runs."""
         return self.ratio((task, batch), arm, _read_excess)
 
-    def beside_once(self, task: str, batch: int, arm: str) -> Interval | None:
+    def relative_to_once(self, task: str, batch: int, arm: str) -> Interval | None:
         """Return the final excess relative to that of shuffling once; None if one of them has no runs."""
         return self.ratio((task, batch), arm, _read_excess, than=(ONCE,))
 
@@ -115,9 +115,10 @@ class ConvexComparison(Comparison[tuple[str, int]]):
         return bootstrap_interval(measure_saving, len(seeds), len(theirs))
 
     def within(self, task: str, batch: int, arm: str) -> Interval | None:
-        """Return how many times sooner than its end a full run stays below the final excess of reshuffling; 0 for never.
+        """Return how many times sooner than at its end a full run stays below the final excess of reshuffling.
 
-        The step decays over the whole run, so even a run that ends far below gets there only shortly before its end.
+        The result is the median over runs, and 0 for never. The step decays over the whole run, so even a run that
+        ends far below gets there only shortly before its end.
         """
         results, theirs = self.results(task, batch, arm), self.baseline(task, batch)
         if not results or not theirs or not np.isfinite(theirs).all():

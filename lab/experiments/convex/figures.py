@@ -23,7 +23,7 @@ COMPARED_ARMS = {DEFAULT: "by default", MIXTURE: "always on", CROSS: "groups by 
 
 
 def list_pictures(comparison: ConvexComparison) -> list[Picture]:
-    """Return loss curves, final losses by problem, and the mean of every arm beside what the meter read."""
+    """Return three pictures: loss curves, final losses by problem, and the mean of every arm with the meter's gain."""
     return [
         Picture(
             "convex-losses",
@@ -50,7 +50,7 @@ def list_pictures(comparison: ConvexComparison) -> list[Picture]:
 
 
 def draw_losses(comparison: ConvexComparison) -> "Figure":
-    """Draw excess loss against gradients: of real data where they were run, else of the first problems."""
+    """Draw excess loss against gradients, on real data if any was run, else on the first problems."""
     from lab.plots import make_panels
 
     tasks = {task: title for task, title in SHOWN_TASKS.items() if task in comparison.tasks}
@@ -83,7 +83,7 @@ def _plot_losses(panel: "Axes", x: list[float], rows: list[list[float]], name: s
 
 
 def draw_ratios(comparison: ConvexComparison) -> "Figure":
-    """Draw final excess beside that of reshuffling, by problem."""
+    """Draw final excess relative to reshuffling, by problem."""
     from lab.plots import format_axis, make_panels
 
     drawn, (panel,) = make_panels(1, width=6.4, height=1.2 + 0.3 * len(comparison.tasks))
@@ -101,7 +101,7 @@ def draw_ratios(comparison: ConvexComparison) -> "Figure":
 
 
 def draw_arms(comparison: ConvexComparison) -> "Figure":
-    """Draw the mean of every arm, and what the meter read."""
+    """Draw the mean of every arm, and improvement against the gain that the meter read."""
     from lab.plots import format_axis, make_panels
 
     drawn, (left, right) = make_panels(2, width=4.2, height=3.6)
@@ -119,7 +119,7 @@ def draw_arms(comparison: ConvexComparison) -> "Figure":
 
 
 def _label_arm(comparison: ConvexComparison, arm: str, tasks: list[str]) -> str:
-    """Say so where the mean of an arm is over fewer tasks than those beside it."""
+    """Write the name of an arm, with the number of tasks if its mean is over fewer than all."""
     ran = sum(comparison.relative(task, 32, arm) is not None for task in tasks)
     return arm if ran == len(tasks) else f"{arm} (of {ran})"
 

@@ -1,4 +1,4 @@
-"""What the convex runs show: claims and figures."""
+"""Findings of the convex experiment: claims."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ REPLACEMENT_ARMS = ("uniform", "static importance", "VRB", "VRM, independent", "
 CONSTRUCTOR_ARMS = ("mixture of labels", "mixture of norms", "mixture of clusters")
 SHUFFLED_ARMS = (MIXTURE, DEFAULT, CROSS, CROSS_NEYMAN, PROPORTIONAL)
 CHANCE_ARMS = (AGAIN, ONCE)
-MIN_GAIN_TO_KEEP = RESHUFFLED[1]  # the gain from which on the meter says to keep it on
+MIN_GAIN_TO_KEEP = RESHUFFLED[1]  # at this gain or more the meter advises to keep adaptive sampling on
 MIN_SAVINGS = {"kegg_undirected": 1.6, "chest_accel": 2.0, "california_housing": 2.0, "covtype_2v4": 2.5}
 
 
 def findings(records: Sequence[Record]) -> Findings:
-    """Put every arm beside reshuffling."""
+    """Compare every arm with reshuffling."""
     comparison = ConvexComparison(records)
     absent = [name for name in TASKS if name not in comparison.tasks]
     notes = [
@@ -50,13 +50,13 @@ def findings(records: Sequence[Record]) -> Findings:
 
 
 def list_facts(records: Sequence[Record]) -> dict[str, Any]:
-    """Return final excess beside that of reshuffling and of shuffling once, batch 32.
+    """Return final excess relative to reshuffling and to shuffling once, at batch 32.
 
-    Value, low and high, by arm and task.
+    Each is value, low and high, by arm and task.
     """
     comparison = ConvexComparison(records)
     facts = {}
-    for name, compare in (("ratios", comparison.relative), ("beside once", comparison.beside_once)):
+    for name, compare in (("ratios", comparison.relative), ("beside once", comparison.relative_to_once)):
         found = {arm: {task: compare(task, 32, arm) for task in comparison.tasks} for arm in comparison.arms}
         facts[name] = {arm: {task: list(r) for task, r in row.items() if r is not None} for arm, row in found.items()}
     return facts
@@ -93,21 +93,21 @@ def _describe_settings(comparison: ConvexComparison, arm: str = MIXTURE, batch: 
 
 
 def _format_ratio(interval: Interval | None) -> str:
-    """Write a ratio for people; a run that diverged leaves no number to write."""
+    """Write a ratio in a cell; "diverged" if it is not finite, "-" for None."""
     if interval is None:
         return "-"
     return format_times(interval) if math.isfinite(interval.value) else "diverged"
 
 
 def _format_headline(interval: Interval | None) -> str:
-    """Write a ratio for a line by itself; a run that diverged leaves no number to write."""
+    """Write a ratio as the number of a claim; "diverged" if it is not finite, "-" for None."""
     if interval is None or not math.isfinite(interval.value):
         return _format_ratio(interval)
     return format_number(interval, "{value}x {bounds}")
 
 
 def _tabulate(comparison: ConvexComparison, arms: Sequence[str], batch: int = 32) -> Details | None:
-    """Return final excess beside reshuffling's, a row a task and a column an arm, and the mean over the six."""
+    """Return final excess relative to reshuffling: one row per task, one column per arm, and the mean over the six."""
     shown = [arm for arm in arms if any(comparison.relative(task, batch, arm) for task in comparison.tasks)]
     if not shown:
         return None
@@ -128,7 +128,7 @@ def _tabulate(comparison: ConvexComparison, arms: Sequence[str], batch: int = 32
 
 
 def _decide_verdict(comparison: ConvexComparison, arm: str, good: bool) -> Verdict:
-    """What is said of six tasks cannot be told from fewer."""
+    """Return the verdict on a claim about the six tasks; "too few runs" if one of them has none."""
     if any(comparison.relative(task, 32, arm) is None for task in SIX_TASKS):
         return "too few runs"
     return "holds" if good else "does not hold"
@@ -153,7 +153,7 @@ def _describe_task_settings(comparison: ConvexComparison, task: str) -> str:
 
 
 def _judge_worse(comparison: ConvexComparison, arm: str, name: str, subject: str) -> Claim | None:
-    """Count the tasks on which an arm ends above reshuffling, all of them looked at together."""
+    """Count the tasks on which an arm ends above reshuffling, with intervals that hold together."""
     found = {task: ratio for task in comparison.tasks if (ratio := comparison.relative(task, 32, arm)) is not None}
     if not found:
         return None
@@ -162,17 +162,19 @@ def _judge_worse(comparison: ConvexComparison, arm: str, name: str, subject: str
 
 
 def _judge_beside_once(comparison: ConvexComparison) -> Claim | None:
-    """Count the tasks on which the default ends above shuffling once, which is another plain baseline."""
+    """Count the tasks on which the default ends above shuffling once, the other plain baseline."""
     found = {
-        task: ratio for task in comparison.tasks if (ratio := comparison.beside_once(task, 32, DEFAULT)) is not None
+        task: ratio
+        for task in comparison.tasks
+        if (ratio := comparison.relative_to_once(task, 32, DEFAULT)) is not None
     }
     if not found:
         return None
     rows = [
         [
             task,
-            _format_ratio(comparison.beside_once(task, 32, DEFAULT)),
-            _format_ratio(comparison.beside_once(task, 32, MIXTURE)),
+            _format_ratio(comparison.relative_to_once(task, 32, DEFAULT)),
+            _format_ratio(comparison.relative_to_once(task, 32, MIXTURE)),
         ]
         for task in found
     ]
@@ -217,7 +219,7 @@ def _judge_mixture(comparison: ConvexComparison) -> Claim | None:
 
 
 def _judge_cross(comparison: ConvexComparison) -> Claim | None:
-    # The library's own learner is judged, and the closed form stands beside it: the better of two would flatter itself.
+    # The learner of the library is judged. The closed form is only shown, because the better of two looks too good.
     if CROSS not in comparison.arms:
         return None
     tasks, mean, lost = comparison.six, comparison.over(comparison.six, 32, CROSS), comparison.diverged(CROSS)
@@ -273,7 +275,7 @@ def _judge_savings(comparison: ConvexComparison) -> Claim | None:
 
 
 def _format_savings(saved: Interval | None) -> str:
-    """Write how many times fewer; what was never reached is below one."""
+    """Write how many times fewer gradients; "<1" for 0, where the goal was never reached."""
     if saved is None:
         return "-"
     value, low, high = ("<1" if x == 0 else f"{x:.3g}" for x in saved)
@@ -321,7 +323,7 @@ def _judge_meter(comparison: ConvexComparison) -> Claim | None:
 def _report_arms(
     comparison: ConvexComparison, name: str, said: str, arms: Sequence[str], batch: int, number: str | None = None
 ) -> Claim | None:
-    """Return a claim that only reports: a table of arms, and one number that stands for it."""
+    """Return a claim that only reports: a table of arms, and one number in front of it."""
     details = _tabulate(comparison, arms, batch)
     if details is None:
         return None
@@ -365,7 +367,7 @@ def _report_chance(comparison: ConvexComparison) -> Claim | None:
 
 
 def _report_batch(comparison: ConvexComparison, batch: int) -> Claim | None:
-    if batch == 32:  # said by the claims above
+    if batch == 32:  # other claims report it
         return None
     return _report_arms(
         comparison,
@@ -389,7 +391,7 @@ def _report_constructors(comparison: ConvexComparison) -> Claim | None:
 
 
 def _report_arrivals(comparison: ConvexComparison, batch: int) -> Claim | None:
-    """For every arm: when the excess that reshuffling ends with is reached for good, in the full run."""
+    """Report when a full run of every arm stays below the final excess of reshuffling."""
     arms = [
         arm
         for arm in comparison.arms
@@ -412,7 +414,7 @@ def _report_arrivals(comparison: ConvexComparison, batch: int) -> Claim | None:
 
 
 def _find_edges(records: Sequence[Record]) -> list[str]:
-    """Name the searches that ended far outside of where they began: the best step may lie beyond."""
+    """Name the searches that ended far from where they began: a better step may lie beyond."""
     far = [key for key, step in best_steps(records).items() if abs(step) > max(COARSE_EXPONENTS) + 4]
     names = [f"{arm} on {task}, batch {batch}, {epochs} epochs" for task, batch, arm, epochs in far]
     return [f"Best at the far end of the steps tried: {'; '.join(names)}."] if far else []

@@ -1,6 +1,6 @@
 """The runs of section 6.4, compared with uniform draws.
 
-Runs from one seeding are alike. So they are averaged, comparisons are paired by seeding, and intervals are over seedings.
+Runs from one seeding are alike. So they are averaged, arms are paired by seeding, and intervals are over seedings.
 """
 
 from collections.abc import Sequence
@@ -75,11 +75,11 @@ class KMeansComparison(Comparison[str]):
         return mean([float(value) for value in found]) if found else None
 
     def faster(self, name: str, arm: str, mark: int, than: Sequence[str] = BASELINES) -> Interval | None:
-        """Return how many times sooner than others an arm has the error of uniform draws after `mark` steps; 0 for never.
+        """Return how many times sooner than others an arm has the error of uniform draws after `mark` steps.
 
-        Times include the set-up. The result is the median over seedings of ratios on mean curves. Curves are straight
-        between marks, which does not make an arm look faster than it is. If the others never reach the error, the end
-        of their runs counts.
+        The result is the median ratio over seedings, and 0 for never. Times include the set-up. Arrivals are
+        interpolated linearly on mean curves, which does not make an arm look faster than it is. If the others never
+        reach the error, the end of their runs counts.
         """
         mine, theirs = self._arrivals(name, [arm], mark), self._arrivals(name, than, mark)
         if not mine or not theirs:

@@ -1,4 +1,4 @@
-"""What the k-means runs show: claims, figures and their words."""
+"""Findings of the k-means experiment: claims and figures."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Some of the arms, so that lines can be told apart; the table has all of them.
+# Some of the arms, so that lines can be distinguished; the table of all arms has the others.
 PLOTTED_ARMS = (DEFAULT, UNIFORM, PUBLISHED, VRB, DEFAULTS, VRB_SEEDED, RESHUFFLING)
 Against = Literal["time", "iterations"]
 
 
 def draw_figure(comparison: KMeansComparison, against: Against) -> "Figure":
-    """Draw the relative error, a panel per set, mean and 95 % band over seedings."""
+    """Draw the relative error, one panel per set, mean and 95 % band over seedings."""
     from lab.plots import make_panels
 
     drawn, axes = make_panels(max(len(comparison.sets), 1), width=4.0, height=3.4)
@@ -49,7 +49,7 @@ def draw_figure(comparison: KMeansComparison, against: Against) -> "Figure":
 
 
 def _frame_panel(panel: "Axes") -> None:
-    """Show the means whole, and of the bands what fits; a logarithm where all means are positive."""
+    """Fit the axes to the means, not to the bands; use logarithms where all means are positive."""
     from lab.plots import format_axis
 
     heights = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in panel.get_lines()] or [np.ones(1)])
@@ -73,12 +73,12 @@ def _plot_arm(panel: "Axes", comparison: KMeansComparison, name: str, arm: str, 
     errors, seconds = comparison.means(name, arms, "errors"), comparison.means(name, arms, "seconds")
     if errors:
         x = 1e3 * np.mean(seconds, axis=0) if against == "time" else np.array(comparison.marks, dtype=float)
-        first = 1 if against == "iterations" or x[0] < 0.1 * x[1] else 0  # a logarithm has no room for zero
+        first = 1 if against == "iterations" or x[0] < 0.1 * x[1] else 0  # a logarithmic axis has no zero
         plot_band(panel, x[first:].tolist(), [(100 * e[first:]).tolist() for e in errors], arm, index)
 
 
-MIN_SEEDINGS = 8  # seedings, below which nothing is judged
-LEVEL_ITERATIONS = (100, 500)  # iterations of uniform draws whose error is to be reached
+MIN_SEEDINGS = 8  # fewer seedings judge nothing
+LEVEL_ITERATIONS = (100, 500)  # the goal is the error of uniform draws after so many iterations
 LEVEL_COLUMNS = tuple(f"to error of {level}" for level in LEVEL_ITERATIONS)
 LEVELS_NOTE = (
     "How many times sooner the error stays below that of uniform draws after "
@@ -88,14 +88,14 @@ MISSING = "-"  # in a cell without a number
 
 
 def describe_settings(comparison: KMeansComparison) -> str:
-    """Say how many seedings and runs there were."""
+    """Describe seedings, runs and settings."""
     seedings = min(len(comparison.results(name)) for name in comparison.sets)
     runs = f"{comparison.runs} run{'s' if comparison.runs != 1 else ''}"
     return f"{seedings} seedings x {runs}, 100 clusters, batch 100"
 
 
 def decide_verdict(comparison: KMeansComparison, met: Mapping[str, bool | None]) -> Verdict:
-    """Judge what is asked of several sets; None is what did not run, and too few seedings say nothing."""
+    """Return the verdict on a claim about several sets, from whether each meets it; None for a set that did not run."""
     if any(good is None or len(comparison.results(name)) < MIN_SEEDINGS for name, good in met.items()):
         return "too few runs"
     if all(met.values()):
@@ -104,7 +104,7 @@ def decide_verdict(comparison: KMeansComparison, met: Mapping[str, bool | None])
 
 
 def count_met(met: Mapping[str, bool | None]) -> str:
-    """Say on how many of the sets that are asked for it is as asked.
+    """Write on how many of the sets a claim is met.
 
     Examples
     --------
@@ -117,13 +117,13 @@ def count_met(met: Mapping[str, bool | None]) -> str:
 def compare_levels(
     comparison: KMeansComparison, name: str, arm: str, than: Sequence[str] = BASELINES
 ) -> list[Interval]:
-    """Give how many times sooner an arm is at each level that is known."""
+    """Return how many times sooner an arm is at each level, without levels that did not run."""
     found = [comparison.faster(name, arm, level, than) for level in LEVEL_ITERATIONS]
     return [interval for interval in found if interval is not None]
 
 
 def format_levels(comparison: KMeansComparison, name: str, arm: str, than: Sequence[str] = BASELINES) -> list[str]:
-    """Give the cells that say how many times sooner an arm is at each level."""
+    """Write how many times sooner an arm is at each level, one cell per level."""
     return _fill_cells([comparison.faster(name, arm, level, than) for level in LEVEL_ITERATIONS])
 
 
@@ -132,7 +132,7 @@ def _fill_cells(intervals: Sequence[Interval | None]) -> list[str]:
 
 
 def describe_limits(asked: Mapping[str, float]) -> str:
-    """Say what is asked for on each set."""
+    """Write the limit of each set."""
     return ", ".join(f"{limit:g} on {name}" for name, limit in asked.items())
 
 
@@ -221,7 +221,7 @@ def _judge_claims(comparison: KMeansComparison) -> list[Claim]:
 
 
 def _judge_late_lead(comparison: KMeansComparison) -> Claim | None:
-    """Whether the published arm is ahead in time at the later level, of uniform draws and of VRB."""
+    """Judge whether the published arm is ahead of uniform draws and of VRB in time, at the later level."""
 
     def ahead(name: str) -> bool | None:
         beside = [comparison.faster(name, PUBLISHED, LEVEL_ITERATIONS[-1], than) for than in (BASELINES, (VRB,))]
@@ -290,7 +290,7 @@ def _report_constant(comparison: KMeansComparison) -> Claim:
 
 
 def _judge_variance_alone(comparison: KMeansComparison) -> list[Claim]:
-    """Judge the variance where a single set ran, as in quick mode: the claims about three sets ask for all of them."""
+    """Judge the variance where a single set ran, as in quick mode: claims about three sets need all of them."""
     if len(comparison.sets) > 1:
         return []
     (name,) = comparison.sets
@@ -420,7 +420,7 @@ def _judge_vrb(comparison: KMeansComparison) -> Claim | None:
 
 
 def _report_arms(comparison: KMeansComparison, name: str) -> Claim | None:
-    """Everything of every arm on a set: wins, ties and losses alike."""
+    """Report every arm on a set: wins, ties and losses alike."""
     rows = []
     for arm in comparison.arms_of(name):
         below, moment, gain = (

@@ -44,14 +44,14 @@ class NetworkComparison(Comparison[str]):
         return [_read_loss(result, what) for result in self.results(task, *arms, half=half)]
 
     def relative(
-        self, task: str, arm: str, what: Loss, *, beside: Sequence[str] | None = None, half: bool = False
+        self, task: str, arm: str, what: Loss, *, than: Sequence[str] | None = None, half: bool = False
     ) -> Interval | None:
         """Return the final loss relative to that of reshuffling or of other arms; None if one side has no runs."""
 
         def read_loss(run: Run[str]) -> float:
             return _read_loss(run.result, what)
 
-        return self.ratio(task, arm, read_loss, than=beside, length=self._choose_length(task, half))
+        return self.ratio(task, arm, read_loss, than=than, length=self._choose_length(task, half))
 
     def missed(self, task: str, arm: str) -> Interval | None:
         """Return 1 - average precision relative to reshuffling: errors in finding the rare class."""

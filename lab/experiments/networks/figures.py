@@ -1,4 +1,4 @@
-"""The figures: losses on the way, and gain and noise beside what came of them."""
+"""The figures: losses during training, and improvement against gain and noise."""
 
 import math
 from typing import TYPE_CHECKING, Literal
@@ -33,7 +33,7 @@ TICKS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0)
 
 
 def draw_curves(comparison: NetworkComparison, part: Literal["losses", "held"]) -> "Figure":
-    """Draw training or held-out loss against gradients, a panel per task."""
+    """Draw training or held-out loss against gradients, one panel per task."""
     from lab.plots import make_panels
 
     tasks = [task for task in MNIST_TASKS if task in comparison.tasks]
@@ -49,7 +49,7 @@ def draw_curves(comparison: NetworkComparison, part: Literal["losses", "held"]) 
 
 
 def draw_rare(comparison: NetworkComparison) -> "Figure":
-    """Draw both losses of all arms where one class is rare."""
+    """Draw training and held-out loss of all arms on the task with a rare class."""
     from lab.plots import COLORS, make_panels
 
     drawn, (left, right) = make_panels(2, width=4.4, height=3.2)

@@ -1,4 +1,4 @@
-"""What the runs show."""
+"""Findings of the networks experiment."""
 
 import math
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ PROTOCOL = (
 
 
 def findings(records: Sequence[Record]) -> Findings:
-    """Put every arm beside reshuffling."""
+    """Compare every arm with reshuffling."""
     comparison = NetworkComparison(records)
     absent = [name for name in TASKS if name not in comparison.tasks]
     return Findings(
@@ -53,7 +53,7 @@ def findings(records: Sequence[Record]) -> Findings:
 
 
 def list_facts(records: Sequence[Record]) -> dict[str, Any]:
-    """Return held-out losses beside that of reshuffling: value, low and high by arm and task, where none diverged."""
+    """Return held-out losses relative to reshuffling: value, low and high by arm and task, where no run diverged."""
     comparison = NetworkComparison(records)
     held: dict[str, dict[str, list[float]]] = {}
     for task in comparison.tasks:
@@ -65,7 +65,7 @@ def list_facts(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _find_edges(records: Sequence[Record]) -> list[str]:
-    """Name the searches that ended where they had to: the best step may lie beyond."""
+    """Name the searches that ended at their limit: a better step may lie beyond it."""
     far = [f"{arm} ({task})" for (task, arm, _), step in best_steps(records).items() if abs(step) >= MAX_EXPONENT]
     return [f"Best at the far end of the steps tried: {', '.join(far)}."] if far else []
 

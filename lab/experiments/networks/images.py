@@ -1,4 +1,4 @@
-"""What the networks show on images, and why a lower variance does or does not help."""
+"""Claims about images, and why a lower variance does or does not help there."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,18 +25,18 @@ from lab.reproduce.findings import Claim, Details, Verdict
 from lab.statistics import CONFIDENCE_LEVEL, combine_ratios, widen_interval
 from varmix.meter import QUIET, Interval
 
-MAX_LOSS_RATIO = 1.1  # upper bound of a ratio of losses that counts as not worse
-MIN_TIE_RATIO = 0.9  # a ratio of losses from which on nobody would care
-MAX_LOSS_GAP = 2.0  # the training loss: a held-out loss above that wants more points, not less noise
+MAX_LOSS_RATIO = 1.1  # highest upper bound of a ratio of losses that counts as not worse
+MIN_TIE_RATIO = 0.9  # ratios from here to `MAX_LOSS_RATIO` count as ties
+MAX_LOSS_GAP = 2.0  # held-out over training loss: above that, more points help, not less noise
 
 
 def has_enough_seeds(comparison: NetworkComparison) -> bool:
-    """Whether both mixtures and both arms of reshuffling have runs enough on all of MNIST to be judged."""
+    """Return whether both mixtures and both arms of reshuffling have enough runs on all MNIST tasks to judge them."""
     return all(comparison.count(task, arm) >= MIN_SEEDS for task in MNIST_TASKS for arm in (*BASELINES, *MIXTURES))
 
 
 def _find_larger(comparison: NetworkComparison) -> list[str]:
-    """Give the tasks with larger batches: less noise by brute force, and what that cannot do no sampling can."""
+    """Return the tasks with runs of larger batches: where these change nothing, no sampling can."""
     return [task for task in (*MNIST_TASKS, RARE) if comparison.count(task, LARGER)]
 
 
@@ -63,7 +63,7 @@ def _judge_noise(comparison: NetworkComparison, tasks: Sequence[str]) -> Claim:
 
 
 def _judge_noise_check(comparison: NetworkComparison) -> Claim:
-    """Noise says whether less of it lowers the training loss; the held-out loss has to be near enough to follow."""
+    """Judge whether noise predicts what larger batches do to the training loss and to a held-out loss near it."""
     known = _find_larger(comparison)
     rows, right = [], []
     for task in known:
@@ -99,7 +99,7 @@ def _enough_larger(comparison: NetworkComparison) -> bool:
 
 
 def _judge_prediction(comparison: NetworkComparison, tasks: Sequence[str]) -> Claim:
-    """Why it is a tie: little noise to take away, or none that held-out points would notice."""
+    """Judge whether gain and larger batches predict where mixtures tie with reshuffling and where they pay."""
     found = {(task, arm): comparison.expected(task, arm) for task in (*tasks, RARE) for arm in ALWAYS_ON}
     known = {pair: value for pair, value in found.items() if value is not None}
     right = [MIN_TIE_RATIO <= value <= MAX_LOSS_RATIO for (task, _), value in known.items() if task != RARE]
@@ -124,11 +124,11 @@ def _judge_prediction(comparison: NetworkComparison, tasks: Sequence[str]) -> Cl
     )
 
 
-MIN_PLAYED_GAIN = 1.01  # a gain above that of uniform draws, which is one
+MIN_PLAYED_GAIN = 1.01  # uniform draws have a gain of one
 
 
 def judge_images(comparison: NetworkComparison) -> list[Claim]:
-    """Give the claims about MNIST, as far as there are runs."""
+    """Return the claims about MNIST that the runs allow."""
     tasks = [name for name in MNIST_TASKS if name in comparison.tasks]
     if not tasks:
         return []
@@ -144,7 +144,7 @@ def judge_images(comparison: NetworkComparison) -> list[Claim]:
 
 
 Ratios = Mapping[tuple[str, str], Interval]
-"""Losses beside those of reshuffling, by task and arm."""
+"""Losses relative to reshuffling, by task and arm."""
 
 
 def _compare_losses(
@@ -155,7 +155,7 @@ def _compare_losses(
 
 
 def _list_columns(found: Ratios, suffix: str = "", *, means: bool = False) -> dict[str, dict[str, str]]:
-    """Give the column of every arm, with the mean over tasks below it if asked for."""
+    """Return one column per arm, with the mean over tasks as last row if `means`."""
     rows: dict[str, dict[str, Interval]] = {}
     for (task, arm), interval in found.items():
         rows.setdefault(f"{arm}{suffix}", {})[task] = interval
@@ -172,7 +172,8 @@ def _not_worse(comparison: NetworkComparison, tasks: Sequence[str]) -> Claim | N
     if not found:
         return None
     fine, alone, worse = _find_fine(found), _find_worse_alone(found), _find_worse(found)
-    # Within the limit, and yet worse for sure: that is not "not worse".  Of many arms one seems so by chance alone.
+    # An arm that is surely worse is not "not worse", even within the limit. Intervals are widened, because one of many
+    # arms seems worse by chance alone.
     verdict: Verdict = "holds in part" if fine else "does not hold"
     if len(fine) == len(found) and not worse:
         verdict = "holds"
@@ -203,7 +204,7 @@ def _find_worse(found: Ratios) -> list[tuple[str, str]]:
 
 
 def _describe_played(comparison: NetworkComparison, found: Ratios) -> str:
-    """Say what comes of it where the mixture does not stand aside all the time."""
+    """Describe the losses where the mixture was used for a part of the run at least."""
     played = {pair: interval for pair, interval in found.items() if comparison.gain(*pair) >= MIN_PLAYED_GAIN}
     return (
         f"Where the mixture does not stand aside from beginning to end, and has a gain above {MIN_PLAYED_GAIN}: "
@@ -212,7 +213,7 @@ def _describe_played(comparison: NetworkComparison, found: Ratios) -> str:
 
 
 def _describe_chance(comparison: NetworkComparison, tasks: Sequence[str]) -> str:
-    """Say how often reshuffling would pass beside itself: intervals are as wide as runs differ."""
+    """Describe how often reshuffling passes the same check against itself."""
     found = [interval for task in tasks if (interval := comparison.relative(task, AGAIN, "test")) is not None]
     fine = sum(interval.high <= MAX_LOSS_RATIO for interval in found)
     return (
@@ -259,7 +260,7 @@ def _report_gains(comparison: NetworkComparison, tasks: Sequence[str]) -> Claim 
 
 
 def _report_always_on(comparison: NetworkComparison, tasks: Sequence[str]) -> Claim | None:
-    """What the mixtures would do if they did not stand aside."""
+    """Report the losses of mixtures that are used from the first batch on."""
     held, train = (_compare_losses(comparison, tasks, what, ALWAYS_ON) for what in ("test", "train"))
     if not held:
         return None

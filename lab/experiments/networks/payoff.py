@@ -1,4 +1,4 @@
-"""What is said of the tasks that were tried in search of one where it pays."""
+"""Claims about the tasks that were tried in search of one where adaptive sampling pays."""
 
 import math
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ from lab.reproduce.findings import Claim, Details, Verdict
 from lab.statistics import geometric_mean
 from varmix.meter import Interval
 
-MAX_CLEAR_RATIO = 0.8  # a ratio of losses that is worth the trouble
-MIN_RARE_SEEDS = 8  # that the claim about the rare class asks for
+MAX_CLEAR_RATIO = 0.8  # highest ratio of losses that counts as paying
+MIN_RARE_SEEDS = 8  # fewer seeds do not judge the claims about the rare class
 
 
 def judge_payoff(comparison: NetworkComparison) -> list[Claim]:
-    """Give the claims about the other tasks, as far as there are runs."""
+    """Return the claims about the other tasks that the runs allow."""
     tasks = [name for name in OTHER_TASKS if name in comparison.tasks]
     found: list[Claim | None] = []
     if RARE in tasks and comparison.relative(RARE, CROSS, "test") is not None:
@@ -46,10 +46,10 @@ def judge_payoff(comparison: NetworkComparison) -> list[Claim]:
 
 
 def _judge_rare(comparison: NetworkComparison) -> Claim:
-    """One class of a hundred, many points, few epochs: here variance is what limits."""
+    """Judge the rare class: with one point in 100 and few epochs, variance is the limit."""
     beside = comparison.relative(RARE, CROSS, "test")
-    usual = comparison.relative(RARE, CROSS, "test", beside=(BALANCED,))
-    assert beside is not None  # asked before
+    usual = comparison.relative(RARE, CROSS, "test", than=(BALANCED,))
+    assert beside is not None  # `judge_payoff` checks it
     good = beside.value <= MAX_CLEAR_RATIO and beside.high < 1
     ahead = usual is not None and usual.high < 1
     verdict: Verdict = "holds" if good and ahead else "holds in part" if good or ahead else "does not hold"
@@ -83,9 +83,9 @@ def _list_losses(comparison: NetworkComparison, arm: str) -> list[str]:
 
 
 def _judge_worth(comparison: NetworkComparison) -> Claim:
-    """How many gradients it saves: half as many, and batches of a quarter of the size."""
+    """Judge how many gradients are saved: runs of half the length, and batches of a quarter of the size."""
     half = comparison.relative(RARE, CROSS, "test", half=True)
-    larger = comparison.relative(RARE, CROSS, "test", beside=(LARGER,))
+    larger = comparison.relative(RARE, CROSS, "test", than=(LARGER,))
     saved = half is not None and half.high <= 1
     noise = ", ".join(format_noise(value) for value in comparison.noise(RARE, *BASELINES))
     return Claim(
@@ -123,7 +123,7 @@ def _judge_worth(comparison: NetworkComparison) -> Claim:
 
 
 def _describe_short_runs(comparison: NetworkComparison) -> str:
-    """Say how many of the short runs end below the mean of reshuffling: one that fails makes a wide interval."""
+    """Count the short runs that end below the mean of reshuffling: one that fails widens the interval a lot."""
     ends, theirs = comparison.ends(RARE, CROSS, what="test", half=True), comparison.ends(RARE, *BASELINES, what="test")
     if not ends or not theirs:
         return MISSING
