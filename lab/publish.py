@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from lab.commands import CommandError, unknown_name
 from lab.experiments.convex.arms import AGAIN, CROSS, DEFAULT, MIXTURE, ONCE
+from lab.experiments.convex.comparison import combine_tasks
 from lab.experiments.convex.figures import SHOWN_TASKS
-from lab.experiments.convex.table import combine_tasks
 from lab.experiments.convex.tasks import LISTED_TASKS
 from lab.files import atomic_write
 from lab.reproduce.catalogue import import_experiment, list_experiments

@@ -1,20 +1,24 @@
-"""Statistics: intervals that say how sure a number is."""
+"""Statistics: estimates with 95 % intervals."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from scipy.stats import beta, binom, norm, spearmanr
 from scipy.stats import t as student
 
-from lab.arrays import FloatArray
+from lab.arrays import FloatArray, IntArray
 from varmix.meter import Interval
 
 CONFIDENCE_LEVEL = 0.95
+RESAMPLE_COUNT = 1000  # of the bootstrap
+
+Rows: TypeAlias = IntArray | slice
 
 
 def format_times(interval: Interval) -> str:
-    """Write a ratio as "times" with its interval; question marks stand for bounds that are not finite.
+    """Write a ratio as "times" with its interval; a question mark replaces bounds that are not finite.
 
     Examples
     --------
@@ -27,7 +31,7 @@ def format_times(interval: Interval) -> str:
 
 
 def mean(values: Sequence[float]) -> Interval:
-    """Give the mean with Student's 95 % interval; of one value or none it says nothing.
+    """Return the mean with Student's 95 % interval, which is infinite for fewer than two values.
 
     Examples
     --------
@@ -43,7 +47,7 @@ def mean(values: Sequence[float]) -> Interval:
 
 
 def geometric_mean(values: Sequence[float]) -> Interval:
-    """Give the geometric mean of positive values, with Student's interval of their logarithms.
+    """Return the geometric mean of positive values, with Student's interval of their logarithms.
 
     Examples
     --------
@@ -54,9 +58,9 @@ def geometric_mean(values: Sequence[float]) -> Interval:
 
 
 def median(values: Sequence[float]) -> Interval:
-    """Give the median with an interval that holds for any law (order statistics, at least 95 %).
+    """Return the median with an interval that holds for any distribution, by order statistics (at least 95 %).
 
-    Values may be infinite, or zero for ratios of what never came: a median does not ask how far off they are.
+    Values may be infinite, because only their order counts. A ratio of times is zero for what never happened.
 
     Examples
     --------
@@ -66,7 +70,7 @@ def median(values: Sequence[float]) -> Interval:
     ordered = np.sort(np.asarray(values, dtype=float))
     if len(ordered) == 0:
         return Interval(math.nan, -math.inf, math.inf)
-    # The interval from the r-th least to the r-th largest misses the median with probability 2 P(B(n, 1/2) < r).
+    # The interval from the r-th smallest to the r-th largest misses the median with probability 2 P(B(n, 1/2) < r).
     rank = int(binom.ppf((1 - CONFIDENCE_LEVEL) / 2, len(ordered), 0.5))
     center = float(np.median(ordered))
     if rank == 0:
@@ -77,10 +81,20 @@ def median(values: Sequence[float]) -> Interval:
 def times_sooner(
     mine: Sequence[float | None], theirs: Sequence[float | None], end: float | Sequence[float]
 ) -> Interval:
-    """Give how many times sooner than their pairs things happened: the median ratio, None for what never happened.
+    """Return how many times sooner one arm is than another: the median of the ratios of paired times.
 
-    What of mine never happened counts as infinitely late.  What of theirs never happened by the `end` of its own pair
-    counts as having happened just then, which can only make the ratio smaller.
+    Parameters
+    ----------
+    mine, theirs
+        Paired times; None for what never happened. In `mine` it counts as infinitely late, so its ratio is 0. In
+        `theirs` it counts as having happened at the end of the run, which can only make the ratio smaller.
+    end
+        When the runs of `theirs` ended: one time, or one for every pair.
+
+    Returns
+    -------
+    Interval
+        The median ratio; 0 if half of `mine` or more never happened.
 
     Examples
     --------
@@ -91,13 +105,15 @@ def times_sooner(
     pairs = zip(mine, theirs, ends, strict=True)
     ratios = sorted(0.0 if a is None else (last if b is None else b) / a for a, b, last in pairs)
     center, low, high = median(ratios)
-    if ratios and ratios[(len(ratios) - 1) // 2] == 0.0:  # half of mine never happened: no mean of never and some time
+    if (
+        ratios and ratios[(len(ratios) - 1) // 2] == 0.0
+    ):  # half of mine never happened: do not average never with a time
         center = 0.0
     return Interval(center, max(low, 0.0), high)
 
 
 def compute_band(rows: Sequence[Sequence[float]]) -> tuple[list[float], list[float], list[float]]:
-    """Give mean, low and high of every column of equally long rows, with Student's 95 % interval."""
+    """Return mean, low and high of every column of equally long rows, with Student's 95 % interval."""
     columns = [mean(column) for column in zip(*rows, strict=True)]
     return [c.value for c in columns], [c.low for c in columns], [c.high for c in columns]
 
@@ -107,9 +123,9 @@ def _compute_exp(x: float) -> float:
 
 
 def estimate_ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """Give the ratio of two geometric means of independent positive samples, with Welch's interval of the logarithms.
+    """Return the ratio of the geometric means of independent positive samples, with Welch's interval of the logarithms.
 
-    Infinite where one of mine is: who compares must count that as a loss, not as something unsure.
+    The ratio is infinite if a value of `mine` is. Callers must count that as a loss: the interval says nothing then.
 
     Examples
     --------
@@ -127,9 +143,10 @@ def estimate_ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
 
 
 def widen_interval(interval: Interval, count: int) -> Interval:
-    """Widen the interval of a ratio, so that `count` of them hold together: Bonferroni, by quantiles of the normal law.
+    """Widen the interval of a ratio so that `count` intervals hold together (Bonferroni).
 
-    Of few runs, whose intervals are Student's, it is a little too narrow: by 4 % with thirty degrees of freedom.
+    The factor comes from normal quantiles. For few runs, whose intervals are Student's, the result is a little too
+    narrow: by 4 % with thirty degrees of freedom.
 
     Examples
     --------
@@ -146,7 +163,7 @@ def widen_interval(interval: Interval, count: int) -> Interval:
 
 
 def estimate_difference(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """Give the mean of one sample less that of another, independent one, with Welch's interval.
+    """Return the difference of the means of two independent samples, with Welch's interval.
 
     Examples
     --------
@@ -162,7 +179,7 @@ def estimate_difference(mine: Sequence[float], theirs: Sequence[float]) -> Inter
 
 
 def estimate_share(count: int, of: int) -> Interval:
-    """Give a share with Clopper and Pearson's interval, which holds for any number of trials.
+    """Return a share with Clopper and Pearson's interval, which holds for any number of trials.
 
     Examples
     --------
@@ -178,7 +195,7 @@ def estimate_share(count: int, of: int) -> Interval:
 
 
 def _compute_welch_margin(a: FloatArray, b: FloatArray) -> float:
-    """Half of Welch's interval of a difference of means."""
+    """Return half the width of Welch's interval of a difference of means."""
     parts = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
     total = float(sum(parts))
     if total == 0.0:
@@ -188,9 +205,9 @@ def _compute_welch_margin(a: FloatArray, b: FloatArray) -> float:
 
 
 def combine_ratios(ratios: Sequence[Interval]) -> Interval:
-    """Give the geometric mean of independent ratios; its interval is of the size that theirs allow.
+    """Return the geometric mean of independent ratios, with an interval that follows from theirs.
 
-    It says how sure the mean over just these is, not what others would give.  With an infinite one nothing is sure.
+    The interval is of the mean over just these cases and does not extend to others. It is infinite if a ratio is.
 
     Examples
     --------
@@ -210,9 +227,9 @@ def _compute_log(x: float) -> float:
 
 
 def fit_line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """Give the slope of the least-squares line through points, and Spearman's rank correlation.
+    """Return the slope of the least-squares line through points, and Spearman's rank correlation.
 
-    Not a number where all are above, or all beside, one another.
+    Both are NaN if all `x` or all `y` are equal.
 
     Examples
     --------
@@ -224,3 +241,32 @@ def fit_line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
         return math.nan, math.nan
     slope = float(np.polyfit(x, y, 1)[0])
     return slope, float(spearmanr(x, y).statistic)
+
+
+def bootstrap_interval(statistic: Callable[[Rows, Rows], float], mine: int, theirs: int) -> Interval:
+    """Return a statistic of two independent samples, with the 95 % percentile interval of the bootstrap.
+
+    Parameters
+    ----------
+    statistic
+        Function of the rows of both samples: all of them as a slice, or the indices of a resample.
+    mine, theirs
+        Numbers of rows of the samples.
+
+    Returns
+    -------
+    Interval
+        The statistic of all rows; its bounds are quantiles over 1000 resamples, the same ones every time.
+
+    Examples
+    --------
+    >>> a, b = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0, 4.0])
+    >>> str(bootstrap_interval(lambda i, j: a[i].mean() - b[j].mean(), len(a), len(b)))
+    '-2 [-3.67, -0.333]'
+    """
+    rng = np.random.default_rng(0)
+    resampled = [
+        statistic(rng.integers(mine, size=mine), rng.integers(theirs, size=theirs)) for _ in range(RESAMPLE_COUNT)
+    ]
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return Interval(statistic(slice(None), slice(None)), float(low), float(high))
