@@ -28,7 +28,7 @@ from varmix._presets import importance, uniform, vrm
 from varmix._sampler import Sampler, as_family
 from varmix.estimators._auto_groups import GROUP_KINDS, auto_labels
 from varmix.literature import vrb
-from varmix.meter import REPLACED, RESHUFFLED, GainMeter, Interval
+from varmix.meter import GainMeter, Interval
 from varmix.solvers import Linear, sgd
 from varmix.solvers.schedules import Constant, InverseTime, LinearDecay, Schedule
 
@@ -892,7 +892,7 @@ class FallbackMonitor:
         self._undecided, self._seed = fallback and sampling == "mixture", seed
         self._gain: Interval | None = None
         self._n = sampler.components.space.n
-        self._least = RESHUFFLED[0] if sampler.reshuffled else REPLACED[1]
+        self._least = sampler.meter.limits[0 if sampler.reshuffled else 1]
 
     def __call__(self, epoch: int, loss: float, meter: GainMeter) -> Sampler | None:
         """Add the loss of an epoch, and return the sampler to change to, or None."""
