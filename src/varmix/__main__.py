@@ -76,7 +76,7 @@ def print_checkpoint(path: Path) -> int:
 
 
 def describe_state(state: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines about the sampler in a state, or in the replay buffer of a state. List the entries of other states."""
+    """Yield lines about the sampler in a state or in its replay buffer. List the entries of other states."""
     if _is_sampler(state.get("sampler")):  # in a replay buffer, ours or TorchRL's
         settings = state.get("settings")
         owner = "TorchRL's" if settings is None else _format_settings({"class": "ReplayBuffer", **settings})
