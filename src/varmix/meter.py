@@ -118,10 +118,10 @@ class GainMeter:
     True
     """
 
-    def __init__(self, window: int | None = None, *, reshuffled: bool = False, cautious: bool = False) -> None:
+    def __init__(self, window: int | None = None, *, reshuffled: bool = False, switches: bool = False) -> None:
         self._window = None if window is None else as_count(window, "window", least=2)
         self._off_below, self._on_above = RESHUFFLED if reshuffled else REPLACED
-        self._cautious = bool(cautious)
+        self._switches = bool(switches)
         self._numbers = np.zeros(cost.METER_SIZE)
         self._numbers[cost.DECAY] = 1.0 if self._window is None else 1.0 - 1.0 / self._window
         self._previous: FloatArray | None = None
@@ -306,7 +306,7 @@ class GainMeter:
         return f"about the last {self.covered:,.0f} receipts (some {self._sums[0]:,.0f} of {self.draws:,} draws)"
 
     def _advice(self, gain: Interval) -> str:
-        if self._cautious and gain.value < self._off_below:
+        if self._switches and gain.value < self._off_below:
             gained = "That is not distinguishable from no gain" if gain.low <= 1.0 else "That is a small gain"
             return f"{gained}, and a mixture is played only as far as it pays, so nothing has to be switched off."
         if gain.high < 1.0:

@@ -410,10 +410,10 @@ def test_weights_by_point_of_a_stack():
 
 
 def test_weights_by_point_are_refused_where_nothing_is_known_of_points():
-    with pytest.raises(TypeError, match=r"Points\(2\) has no inclusion probabilities"):
+    with pytest.raises(TypeError, match=r"Points\(2\) does not know with what probability"):
         varmix.vrm(varmix.Groups([0, 1]), reweight=horvitz_thompson)
     sampler = varmix.uniform(5, rng=0)
-    with pytest.raises(TypeError, match="no inclusion probabilities"):
+    with pytest.raises(TypeError, match="does not know with what probability"):
         sampler.reweight = horvitz_thompson
     assert sampler.reweight is exact
     assert sampler.draw(3).weights.shape == (3,)

@@ -439,7 +439,7 @@ def test_moments_may_come_from_several_processes():
     ],
 )
 def test_a_cautious_learner_is_not_told_to_switch_off(density, words):
-    meter = GainMeter(reshuffled=True, cautious=True)
+    meter = GainMeter(reshuffled=True, switches=True)
     for _ in range(20):
         meter.add_moments(Moments.of(Evidence([[1.0], [1.0]], [1.0, 1.0], density)))
     assert words in meter.verdict()

@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from varmix._core.allocation import Allocation
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Subsets
 from varmix._core.state import CheckpointError, make_printable, read_count, require_entries
@@ -14,7 +15,7 @@ from varmix._core.validation import FloatArray, IntArray, State, as_atoms, as_su
 from varmix.components import _kdpp_kernels as determinants
 from varmix.components import _kdpp_kernels as kdpp
 from varmix.components import _kdpp_kernels as points_of
-from varmix.components._base import Components, Family
+from varmix.components._base import Family, Sample
 from varmix.components._guide_table import Table
 from varmix.components._kdpp_laws import RidgedLaws, Spectrum, are_close, compute_marks, same_marks
 
@@ -110,12 +111,17 @@ class KDpp(Family):
         return self.k > len(self.ridges)
 
     @property
+    def knows_inclusion(self) -> bool:
+        """True: inclusion probabilities have a closed form."""
+        return True
+
+    @property
     def names(self) -> list[str]:
         """The ridge of every component."""
         ridges = [f"ridge {ridge:g}" for ridge in self.ridges]
         return [*ridges, "uniform"] if self.has_uniform else ridges
 
-    def with_uniform(self) -> Components:
+    def with_uniform(self) -> Family:
         """Give the same family with uniform sets as one more component, the last; the tables are shared."""
         family = copy(self)
         family.k = len(self.ridges) + 1
@@ -129,16 +135,24 @@ class KDpp(Family):
         determinants.set_ratios(atoms, *self._rows, rows)
         return atoms, rows
 
-    def draw_stratified(
-        self, mixture: FloatArray, m: int, uniforms: Uniforms
-    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Give sets, ratios, density and weights of a stratified draw, in one compiled call."""
+    def sample(
+        self,
+        mixture: FloatArray,
+        m: int,
+        batches: int,
+        allocate: Allocation,
+        state: FloatArray,
+        uniforms: Uniforms,
+    ) -> Sample:
+        """Make the draws of a sampler; a stratified batch takes one compiled call."""
+        if batches != 1 or not allocate.is_stratified:
+            return super().sample(mixture, m, batches, allocate, state, uniforms)
         atoms, rows = np.empty((m, self.space.size), np.int64), np.empty((m, self.k))
         density, weights = np.empty(m), np.empty(m)
         numbers = uniforms.take(m + 2)
         _, roots, laws = self._rows
         kdpp.draw_stratified(mixture, numbers, *self._draws, self._tries, roots, laws, atoms, rows, density, weights)
-        return atoms, rows, density, weights
+        return atoms, rows, density, weights, None, state
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """Give the ratios of sets (m, size), in any order of their points: one Gram matrix a set serves all ridges.

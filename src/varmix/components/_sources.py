@@ -11,7 +11,7 @@ from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points
 from varmix._core.state import CheckpointError, describe_value, require_entries, restore_array
 from varmix._core.validation import BoolArray, FloatArray, IntArray, State, as_atoms, as_count, as_number, same
-from varmix.components._base import Components, Family
+from varmix.components._base import Family
 
 
 class _Law(NamedTuple):
@@ -86,6 +86,11 @@ class Sources(Family):
         return self._has_uniform
 
     @property
+    def mixable(self) -> bool:
+        """False: when a source ends the target changes, and that of other families does not."""
+        return False
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the sources, one per lane."""
         return self._names
@@ -110,7 +115,7 @@ class Sources(Family):
         """The largest ratio at present."""
         return float(self._laws[0].table.max())
 
-    def with_uniform(self) -> Components:
+    def with_uniform(self) -> Family:
         """Give the same sources with the target as one more component, and no more lanes."""
         family = copy(self)
         family.k, family._has_uniform = len(self.names) + 1, True

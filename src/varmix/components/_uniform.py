@@ -46,6 +46,11 @@ class Uniform(Family):
         return True
 
     @property
+    def knows_inclusion(self) -> bool:
+        """Whether it draws sets: every point is then included with probability size / n."""
+        return isinstance(self.space, Subsets)
+
+    @property
     def names(self) -> list[str]:
         """The name of the only component."""
         return ["uniform"]

@@ -9,7 +9,7 @@ import numpy as np
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_count, as_fraction, as_positive
-from varmix.learners._base import check_curvature, half_uniform, set_frozen
+from varmix.learners._base import Learner, check_curvature, half_uniform, set_frozen
 from varmix.learners._kernels import barrier_newton
 
 
@@ -23,7 +23,7 @@ class BarrierNewtonState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BarrierNewton:
+class BarrierNewton(Learner[BarrierNewtonState]):
     """Newton steps with the curvature of the cost and a barrier that keeps mixtures away from the border.
 
     With g and f~ the gradient and value of the evidence at w_t, s the running mean of f~, and W = diag(w_t):
@@ -116,5 +116,4 @@ class BarrierNewton:
                 f"has next to no density there. Mix in the uniform law by varmix.components.with_uniform, or raise "
                 f"gamma = {self.gamma:g}."
             )
-        # What the constructor of a named tuple does, without the call around it: this is the hot path.
-        return tuple.__new__(BarrierNewtonState, (mixture, curvature, cost, rounds))
+        return BarrierNewtonState(mixture, curvature, cost, rounds)

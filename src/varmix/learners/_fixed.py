@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import as_count, as_mixture
-from varmix.learners._base import MixtureState
+from varmix.learners._base import Learner, MixtureState
 
 
 @dataclass(frozen=True, eq=False)
-class Fixed:
+class Fixed(Learner[MixtureState]):
     """Keep the given mixture: static importance sampling, a fixed 1/k mixture, plain uniform sampling.
 
     Without a mixture, every component gets 1/k.  A mixture with one entry more than there are components has the share
@@ -27,7 +27,8 @@ class Fixed:
 
     mixture: ArrayLike | None = None
     needs_rows: ClassVar[bool] = False
-    needs_uniform: ClassVar[bool] = False  # who fixes a mixture may leave the uniform component out
+    needs_uniform: ClassVar[bool] = False  # a fixed mixture may leave the uniform component out
+    learns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.mixture is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_count, as_fraction
-from varmix.learners._base import half_uniform, set_frozen
+from varmix.learners._base import Learner, half_uniform, set_frozen
 from varmix.learners._kernels import leader
 
 
@@ -22,7 +22,7 @@ class LeaderState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Leader:
+class Leader(Learner[LeaderState]):
     """Towards the best mixture for the last `window` rows, by square-root multiplicative steps.
 
     `w_j <- w_j sqrt( sum_s c_s q_j(s) / (w.q_s)^2 )`, then normalise, floor at 1e-6/k (zero would be absorbing) and

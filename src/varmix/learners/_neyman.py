@@ -10,7 +10,7 @@ from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import AnyArray, FloatArray, IntArray, as_count, as_fraction, as_mixture, as_vector
 from varmix.learners import _kernels as kernels
-from varmix.learners._base import set_frozen
+from varmix.learners._base import Learner, set_frozen
 
 NO_PARENTS = np.empty(0, dtype=np.int64)
 LARGEST_SQUARE = 1e250  # what the largest norm of feedback comes to, with room for the smallest density
@@ -35,7 +35,7 @@ class HasMasses(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Neyman:
+class Neyman(Learner[NeymanState]):
     """Neyman allocation: group j gets `W_j sqrt(mean of l^2 in j)`, after `gamma` for the uniform component.
 
     For disjoint groups that is the best mixture, if the means are known.  Here they are moving averages over about

@@ -10,7 +10,7 @@ from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_fraction, as_positive
 from varmix._kernels.simplex import clip_to_simplex, project_restricted
-from varmix.learners._base import half_uniform, set_frozen
+from varmix.learners._base import Learner, half_uniform, set_frozen
 
 SIMPLEX_DIAMETER = 2**0.5
 
@@ -23,7 +23,7 @@ class OGDState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OGD:
+class OGD(Learner[OGDState]):
     """Gradient steps projected onto the restricted simplex by Algorithm 3.
 
     Parameters

@@ -8,7 +8,7 @@ import numpy as np
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_count, as_fraction, as_positive
-from varmix.learners._base import check_curvature, make_even_mixture, set_frozen
+from varmix.learners._base import Learner, check_curvature, make_even_mixture, set_frozen
 from varmix.simplex import RestrictedSimplex
 
 MAX_HESSIAN_ENTRY = 1e300  # entry of H, so that products with mixtures stay finite
@@ -24,7 +24,7 @@ class ONSState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ONS:
+class ONS(Learner[ONSState]):
     """The paper's learner.  Fed with `draw_all` it is Algorithm 1, with draws Algorithm 2 (VRM).
 
     Its settings depend on the scale of the losses: with the authors' (the defaults here) it can be many times

@@ -13,7 +13,7 @@ from varmix._core.spaces import Points, Space, Subsets
 from varmix._core.validation import FloatArray, IntArray, same
 from varmix._sampler import Sampler
 from varmix.allocate import independent
-from varmix.components._base import Components, Inclusive
+from varmix.components._base import Components
 from varmix.learners import Fixed
 
 MAX_SUBSETS = 10_000  # listed for exact checks; families over more subsets skip these checks
@@ -158,7 +158,7 @@ def check_what_is_declared_holds(make: MakeComponents) -> None:
         atoms, ratios = family.draw(np.arange(lanes, dtype=np.int64), Uniforms(2))
         last = ratios[:, -1]
         assert np.allclose(last, 1.0, atol=1e-6), f"has_uniform, but the last ratios of {atoms.tolist()} are {last}"
-    masses = getattr(family, "masses", None)
+    masses = family.masses
     if masses is not None:
         assert np.shape(masses) == (lanes,), f"masses of shape {np.shape(masses)} for {lanes} lanes"
         assert abs(np.sum(masses) - 1.0) < 1e-9, f"masses sum to {np.sum(masses)}"
@@ -325,7 +325,7 @@ def check_inclusion_is_that_of_the_laws(make: MakeComponents) -> None:
     """
     family = make()
     sets = all_atoms(family.space)
-    if isinstance(family.space, Subsets) and isinstance(family, Inclusive) and len(sets):
+    if isinstance(family.space, Subsets) and family.knows_inclusion and len(sets):
         inclusion = family.inclusion(np.arange(family.space.n))
         ratios = family.ratios(sets)
         for point, row in enumerate(inclusion):

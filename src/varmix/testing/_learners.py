@@ -58,7 +58,7 @@ def check_mixtures_stay_in_the_simplex(make: MakeLearner) -> None:
     >>> check_mixtures_stay_in_the_simplex(BarrierNewton)
     """
     learner, k = _find_size(make)
-    gamma = getattr(learner, "gamma", 0.0)
+    gamma = learner.gamma
     for scale in (0.0, 1e-100, 1e-6, 1.0, 1e6, 1e100):
         state = learner.init(k)
         for evidence in _make_evidence(k, 30, scale=scale):
@@ -163,7 +163,7 @@ def check_rows_are_declared(make: MakeLearner) -> None:
             np.repeat(evidence.coefficients, 2),
             np.repeat(evidence.density, 2),
         )
-        one = _merge_rows(evidence, getattr(merged, "learned", merged).mixture)
+        one = _merge_rows(evidence, learner.learned(merged))
         state, other, merged = learner.step(state, evidence), learner.step(other, twice), learner.step(merged, one)
     for name, mixture in (("duplicated rows", other.mixture), ("rows merged into one", merged.mixture)):
         difference = np.abs(state.mixture - mixture).max()

@@ -11,8 +11,7 @@ from varmix._core.draw import Draw, Ledger, Rows, check_id, seal_draw
 from varmix._core.spaces import Points
 from varmix._core.state import CheckpointError, describe_value, read_array, read_count, read_flag, require_entries
 from varmix._core.validation import FloatArray, IntArray, State, as_count
-from varmix.components import Components, Groups
-from varmix.components._base import Disjoint
+from varmix.components import Family, Groups
 
 RECEIPT_FIELDS = {"indices", "weights", "density", "rows", "serial", "sampler_id"}
 MIN_WEIGHT, MAX_WEIGHT = (
@@ -123,10 +122,8 @@ class ReceiptReader:
         That of the sampler in the same state.
     """
 
-    def __init__(self, components: Components, ledger: Ledger) -> None:
+    def __init__(self, components: Family, ledger: Ledger) -> None:
         self._components, self._ledger = components, ledger
-        # By the method that a sampler calls.
-        self._disjoint: Disjoint | None = components if hasattr(components, "draw_atoms") else None  # type: ignore[assignment]
 
     def read(self, saved: object, least: int, most: int) -> Draw:
         """Return the receipt of `least` to `most` slots, or raise `CheckpointError`."""
@@ -160,13 +157,18 @@ class ReceiptReader:
         self, saved: Mapping[str, object], indices: IntArray, density: FloatArray
     ) -> tuple[Rows | FloatArray, IntArray | None]:
         """Return the ratios, and the groups where `rows` holds these, since components are disjoint groups."""
-        m, disjoint, rows = len(indices), self._disjoint, saved["rows"]
-        if disjoint is not None and isinstance(rows, np.ndarray) and rows.ndim == 1:
+        m, disjoint, rows = len(indices), self._components, saved["rows"]
+        if (
+            disjoint.masses is not None
+            and disjoint.group_rows is not None
+            and isinstance(rows, np.ndarray)
+            and rows.ndim == 1
+        ):
             groups = read_array(saved, "rows", np.int64, (m,), 0, len(disjoint.masses) - 1)
             if isinstance(disjoint, Groups):
                 _check_members(disjoint, indices, groups)
             _check_density(density, np.zeros(m), 1.0 / disjoint.masses[groups])
-            return disjoint.rows, groups
+            return disjoint.group_rows, groups
         ratios = read_array(saved, "rows", np.float64, (m, self._components.k), least=0)
         if (ratios > (1.0 + MAX_ROUNDING_ERROR) / self._target(indices)[:, None]).any():
             raise CheckpointError("Saved rows hold a ratio that is larger than that of a law which draws nothing else.")

@@ -9,7 +9,7 @@ from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points, refuse_window
 from varmix._core.state import CheckpointError, require_entries
 from varmix._core.validation import FloatArray, IntArray, State, as_atoms
-from varmix.components._base import Components, Family
+from varmix.components._base import Family
 from varmix.components._literature import kernels
 from varmix.components._stack import Stack
 from varmix.components._uniform import Uniform
@@ -88,7 +88,7 @@ class WeightedPoints(Family):
         """The largest ratio at present; looking for it takes time in proportion to n."""
         return float(self.ratios(np.arange(self.space.n)).max())
 
-    def with_uniform(self) -> Components:
+    def with_uniform(self) -> Family:
         """Give a copy that has the target as one more component, the last."""
         if len(self._masses):
             return Stack(deepcopy(self), Uniform(self.space))

@@ -5,7 +5,7 @@ import pytest
 
 from support.replay import BOX, DISCRETE, IMAGE, Space
 from varmix.rl import ReplayBuffer
-from varmix.rl._storage import make_layout
+from varmix.rl._transitions import make_layout
 
 NESTED = Space(spaces={"pair": Space(spaces=(BOX, DISCRETE)), "image": IMAGE})
 VALUE = {"pair": (np.arange(4, dtype=np.float32), np.int64(7)), "image": np.full((2, 3), 255, np.uint8)}
