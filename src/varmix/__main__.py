@@ -10,6 +10,7 @@
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warmup.add_argument("areas", nargs="*", choices=[*AREAS, "all"], default="core", metavar="AREA", help=AREA_HELP)
     options = parser.parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, TextIOWrapper):  # notebooks and tests replace it by streams without this method
             stream.reconfigure(errors="replace")  # prints question marks for characters that the terminal cannot show
     if options.command == "inspect":
         return print_checkpoint(options.checkpoint)

@@ -9,7 +9,7 @@ from varmix._core.spaces import Points, Space, Subsets
 from varmix._core.validation import as_count, as_fraction, as_vector
 from varmix._sampler import Sampler
 from varmix.allocate import Allocation, round_robin
-from varmix.components import Components, Dense, Groups, Uniform, with_uniform
+from varmix.components import Dense, Family, Groups, Uniform, with_uniform
 from varmix.components._stack import check_family
 from varmix.learners import BarrierNewton, Fixed, Learner
 from varmix.reweight import Reweight, exact
@@ -18,7 +18,7 @@ MIN_RELATIVE_SCORE = 1e-30  # of the mean score: single precision holds such sco
 
 
 def vrm(
-    *families: Components,
+    *families: Family,
     gamma: float | None = None,
     learner: Learner[Any] | None = None,
     allocate: Allocation | None = None,

@@ -167,6 +167,7 @@ def gain(source: History | HasHistory, ax: Axes | None = None) -> Axes:
 
 def _find_history(source: object) -> History:
     """Return the history of a sampler or a loader; raise an error if there is none."""
+    # Samplers and loaders have no base class in common, only this property.
     history = source if isinstance(source, History) else getattr(source, "history", source)
     if history is None:
         what = "There is" if source is None else f"This {type(source).__name__} keeps"

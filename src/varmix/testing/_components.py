@@ -13,7 +13,7 @@ from varmix._core.spaces import Points, Space, Subsets
 from varmix._core.validation import FloatArray, IntArray, same
 from varmix._sampler import Sampler
 from varmix.allocate import independent
-from varmix.components._base import Components
+from varmix.components._base import Family
 from varmix.learners import Fixed
 
 MAX_SUBSETS = 10_000  # listed for exact checks; families over more subsets skip these checks
@@ -113,7 +113,7 @@ def count_atoms(atoms: IntArray, space: Space) -> IntArray:
     return np.bincount(total - 1 - after[atoms, np.arange(size)].sum(axis=1), minlength=total)
 
 
-MakeComponents: TypeAlias = Callable[[], Components]
+MakeComponents: TypeAlias = Callable[[], Family]
 
 
 def _make_mixtures(k: int) -> list[FloatArray]:
@@ -122,7 +122,7 @@ def _make_mixtures(k: int) -> list[FloatArray]:
     return [np.full(k, 1.0 / k), np.eye(k)[-1], rng.dirichlet(np.ones(k))]
 
 
-def _draw_atoms(family: Components, w: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
+def _draw_atoms(family: Family, w: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
     """Return independent draws from a mixture and their ratios."""
     lanes, _ = independent.assign(np.empty(0), family.lanes(w), m, uniforms)
     return family.draw(lanes, uniforms)
@@ -238,7 +238,7 @@ def check_draws_have_the_right_shapes(make: MakeComponents) -> None:
             assert (np.diff(atoms, axis=1) > 0).all(), "the points of a set must differ and be in ascending order"
 
 
-def _list_ratios(family: Components) -> tuple[FloatArray, FloatArray]:
+def _list_ratios(family: Family) -> tuple[FloatArray, FloatArray]:
     """Return the target and the ratios of all atoms."""
     space, atoms = family.space, all_atoms(family.space)
     uniform = np.full(len(atoms), 1.0 / max(len(atoms), 1))
