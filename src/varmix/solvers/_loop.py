@@ -139,7 +139,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
 # sampler learns most at the beginning. At the maximum, the calls around the loop cost little compared with the loop.
 ROUND_SHARE, MAX_DRAWS_PER_ROUND = 1 / 256, 512
 MAX_MAGNITUDE = 1e100  # largest norm, or entry of theta, of a run that has not diverged
-EPOCHS_PER_REFRESH = 16  # epochs between two exact sums of what is updated step by step: rounding stays far below 1e-12
+EPOCHS_PER_REFRESH = 16  # after so many epochs, running sums are computed again: rounding stays far below 1e-12
 
 
 Callback: TypeAlias = Callable[[FloatArray, Trace], None]
