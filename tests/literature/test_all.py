@@ -35,7 +35,7 @@ def taught(name, rounds=60):
 
 
 def expectation(sampler, values):
-    """Give the sum over all atoms of probability times weight times value."""
+    """Return the sum over all atoms of probability times weight times value."""
     target = sampler.components.space.target
     target = np.full(N, 1 / N) if target is None else target
     density = sampler.components.ratios(np.arange(N)) @ sampler.mixture

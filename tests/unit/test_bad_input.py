@@ -56,7 +56,7 @@ REFUSED = {
     "reshuffled sets": (
         lambda: varmix.uniform(varmix.components.Subsets(4, 2), replacement=False),
         TypeError,
-        r"Without replacement, give a number of points, got Subsets",
+        r"Without replacement, n must be a number of points, got Subsets",
     ),
     "a group without target": (lambda: Groups([0, 1], target=[1, 0]), ValueError, "target of group 1 is zero"),
     "smoothing above one": (lambda: Groups([0, 1], smoothing=1.5), ValueError, r"\[0, 1\)"),
