@@ -177,9 +177,11 @@ def test_one_long_row_leaves_the_law_of_the_others(times):
 def test_features_that_are_lost_beside_others_are_refused_where_they_matter():
     X = np.random.default_rng(0).normal(size=(8, 3))
     X[0] *= 1e16
-    with pytest.raises(ValueError, match=r"rank = 1, and ridges\[0\] is 0. Divide the longest rows or columns, give"):
+    with pytest.raises(
+        ValueError, match=r"rank = 1, and ridges\[0\] is 0. Scale down the longest rows or columns, use"
+    ):
         KDpp(X, 3, [0.0])
-    with pytest.raises(ValueError, match=r"lost in rounding beside them, and ridges\[1\] = 1 is too small"):
+    with pytest.raises(ValueError, match=r"lost in rounding, and ridges\[1\] = 1 is too small"):
         KDpp(X, 3, [1e14, 1.0])
     with pytest.raises(ValueError, match="lost in rounding"):
         KDpp.from_kernel(X @ X.T, 3, [1.0])
