@@ -51,7 +51,7 @@ def by_cholesky(gram: FloatArray, scale: float, ridge: float, upper: FloatArray)
 
 
 @kernel
-def take_out(vector: FloatArray, direction: FloatArray) -> float:
+def subtract_direction(vector: FloatArray, direction: FloatArray) -> float:
     """Subtract the part of a vector along a unit direction; return the squared length of the rest."""
     part = 0.0
     for a in range(vector.shape[0]):
@@ -80,7 +80,7 @@ def square_length(vector: FloatArray) -> float:
 
 
 @kernel
-def stands_out(vector: FloatArray, rounding: FloatArray) -> bool:
+def exceeds_rounding(vector: FloatArray, rounding: FloatArray) -> bool:
     """Return whether any of the first coordinates exceeds its rounding error."""
     for a in range(rounding.shape[0]):  # noqa: SIM110 (compiled code has no any() of a generator)
         if abs(vector[a]) > rounding[a]:
@@ -129,8 +129,8 @@ def by_orthogonalising(rows: FloatArray, scale: float, ridge: float) -> float:
         exchange_rows(left, count, longest)
         vector = basis[count]
         for b in range(count):
-            take_out(vector, basis[b])
-        if not stands_out(vector, rounding):
+            subtract_direction(vector, basis[b])
+        if not exceeds_rounding(vector, rounding):
             vector[:length] = 0.0
         square = square_length(vector)
         if not square > 0.0:
@@ -138,7 +138,7 @@ def by_orthogonalising(rows: FloatArray, scale: float, ridge: float) -> float:
         scale_vector(vector, 1.0 / math.sqrt(square))
         total += math.log(square)
         for i in range(count + 1, order):
-            left[i, 0] = take_out(basis[i], vector)
+            left[i, 0] = subtract_direction(basis[i], vector)
     return total
 
 

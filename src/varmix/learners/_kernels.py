@@ -146,17 +146,17 @@ def neyman(
     families = 1
     for j in range(parents.shape[0]):
         families = max(families, parents[j] + 1)
-    heard, covered = np.empty(families), np.empty(families)
-    heard[:] = 0.0
+    sums, covered = np.empty(families), np.empty(families)
+    sums[:] = 0.0
     covered[:] = 0.0
     for j in range(groups):
         if counts[j] > 0.0:
             parent = parents[j] if nested else 0
-            heard[parent] += masses[j] * (squares[j] / counts[j])
+            sums[parent] += masses[j] * (squares[j] / counts[j])
             covered[parent] += masses[j]
     overall, known = 0.0, 0.0
     for f in range(families):
-        overall += heard[f]
+        overall += sums[f]
         known += covered[f]
     overall /= known
     own = 0.0
@@ -164,7 +164,7 @@ def neyman(
     above = np.empty(groups if nested else 0)
     for j in range(groups):
         parent = parents[j] if nested else 0
-        mean = heard[parent] / covered[parent] if covered[parent] > 0.0 else overall
+        mean = sums[parent] / covered[parent] if covered[parent] > 0.0 else overall
         if nested:
             above[j] = masses[j] * math.sqrt(mean)
             inherited += above[j]
