@@ -20,14 +20,14 @@ def mixtures(k, seed=0):
 
 
 def left(gone):
-    """Give the target over the sources that are left."""
+    """Return the target over the sources that are left."""
     target = np.where(np.isin(np.arange(5), gone), 0.0, TARGET)
     return target / target.sum()
 
 
 @pytest.mark.parametrize("gone", ENDED)
 def test_estimates_are_unbiased_for_the_sources_that_are_left(gone):
-    """Sum over the sources of probability times weight times value, exactly, for any mixture."""
+    """Sum probability times weight times value over the sources, exactly, for any mixture."""
     values, family = np.random.default_rng(1).normal(size=5), ended(with_uniform(Sources(5, TARGET)), *gone)
     alive = np.flatnonzero(family.alive)
     for w in mixtures(6):
@@ -166,7 +166,7 @@ def test_a_loud_source_is_drawn_more_often_also_after_another_has_ended(learner,
 
 
 def _estimates(weighted, rounds=2000, m=10):
-    """Give how many standard errors the mean of a stream is off, before and after a source has ended."""
+    """Return by how many standard errors the mean of a stream is off, before and after a source ended."""
     sources, rng = Sources(["a", "b", "c"], [0.5, 0.2, 0.3]), np.random.default_rng(3)
     sampler = varmix.vrm(sources, allocate=independent, rng=4)
     means, spread = np.array([1.0, -2.0, 4.0]), np.array([0.1, 0.3, 3.0])
