@@ -29,8 +29,8 @@ class BarrierNewton:
     Use it if nothing is known about the losses: the defaults need no tuning, and multiplying all losses by a constant
     changes nothing. Set `window` if losses shrink by orders of magnitude during training.
 
-    With g and f~ for the gradient and the value of the evidence at w_t, s for the running mean of f~, and W =
-    diag(w_t), a round computes, over the restricted simplex,
+    With `g` and `f~` for the gradient and the value of the evidence at `w_t`, `s` for the running mean of `f~`, and
+    `W = diag(w_t)`, a round computes, over the restricted simplex,
 
         R_t     = R_{t-1} + 2 W^(1/2) g g' W^(1/2) / f~      (the curvature of one sample, tempered)
         w_{t+1} = argmin <g, w> + 1/2 |w - w_t|^2  in the metric  beta W^(-1/2) R_t W^(-1/2) + eps s W^-1 B W^-1
