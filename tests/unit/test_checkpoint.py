@@ -85,7 +85,7 @@ def test_states_of_other_things_are_refused_by_the_name_of_the_entry(tmp_path):
         def load_state_dict(self, state):
             pass
 
-    with pytest.raises(TypeError, match=r"inner/weights is a set. States with tensors"):
+    with pytest.raises(TypeError, match=r"inner/weights is a set. Save the state of a loader"):
         varmix.save(tmp_path / "file", Owner())
     assert not list(tmp_path.iterdir())
 

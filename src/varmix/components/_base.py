@@ -14,7 +14,6 @@ from varmix._core.state import CheckpointError, describe_value, require_entries
 from varmix._core.validation import FloatArray, IntArray, State, same
 from varmix._kernels.cost import weigh_draws
 
-
 Sample: TypeAlias = tuple[IntArray, FloatArray | Rows, FloatArray, FloatArray, IntArray | None, FloatArray]
 """Atoms, ratios (or `group_rows`), density, exact weights, groups or None, and the state of the allocation."""
 
