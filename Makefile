@@ -60,6 +60,7 @@ check: $(VENV)/.ready-check
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
 	$(BIN)/python scripts/check_paper_map.py
+	$(BIN)/python scripts/check_docstrings.py
 
 bench: $(VENV)/.ready-bench
 	$(BIN)/python -m lab bench
