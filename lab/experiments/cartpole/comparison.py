@@ -13,7 +13,7 @@ from varmix.meter import Interval
 
 CASE = "CartPole-v1"  # all runs are of this environment
 LAST_EPISODES = 50  # at the end of a run, which are also shown by themselves
-MIN_SEEDS = 20  # fewer seeds judge nothing
+MIN_SEEDS = 20  # with fewer seeds nothing is judged
 
 
 class CartPoleComparison(Comparison[str]):

@@ -29,7 +29,7 @@ BASELINE_TEST_SEEDS = range(36)  # of both arms of reshuffling, which everything
 # may not show that.
 EDGE_SEEDS = range(900, 912)
 COARSE_EXPONENTS = (-4.0, -2.0, 0.0, 2.0, 4.0)  # first steps to try, as powers of two
-# To half an octave.
+# Finds the best step to half an octave.
 find_step = partial(search_step, start=COARSE_EXPONENTS, distances=(1.0, 0.5), limit=12.0)
 SMALLEST_EXCESS = 1e-15  # a lower excess is rounding error
 EARLY_RUN_SHARE = 0.3  # after this part of a run the meter is read: the gain over the last half epoch

@@ -77,7 +77,7 @@ def _plot_arm(panel: "Axes", comparison: KMeansComparison, name: str, arm: str, 
         plot_band(panel, x[first:].tolist(), [(100 * e[first:]).tolist() for e in errors], arm, index)
 
 
-MIN_SEEDINGS = 8  # fewer seedings judge nothing
+MIN_SEEDINGS = 8  # with fewer seedings nothing is judged
 LEVEL_ITERATIONS = (100, 500)  # the goal is the error of uniform draws after so many iterations
 LEVEL_COLUMNS = tuple(f"to error of {level}" for level in LEVEL_ITERATIONS)
 LEVELS_NOTE = (

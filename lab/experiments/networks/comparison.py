@@ -13,7 +13,7 @@ from lab.reproduce.records import Record, Result
 from lab.statistics import Rows, bootstrap_interval, geometric_mean
 from varmix.meter import Interval
 
-MIN_SEEDS = 5  # fewer seeds judge nothing
+MIN_SEEDS = 5  # with fewer seeds nothing is judged
 Loss = Literal["train", "test"]
 
 

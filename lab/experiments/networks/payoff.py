@@ -29,7 +29,7 @@ from lab.statistics import geometric_mean
 from varmix.meter import Interval
 
 MAX_CLEAR_RATIO = 0.8  # highest ratio of losses that counts as paying
-MIN_RARE_SEEDS = 8  # fewer seeds do not judge the claims about the rare class
+MIN_RARE_SEEDS = 8  # with fewer seeds the claims about the rare class are not judged
 
 
 def judge_payoff(comparison: NetworkComparison) -> list[Claim]:

@@ -12,7 +12,7 @@ FIRST_TUNING_SEED = 900  # of the seeds that steps are chosen on
 FIRST_REPORTED_SEED = 200  # smaller seeds were used while the arms were still being changed
 COARSE_EXPONENTS = (-1.0, 0.0, 1.0)  # first steps to try, as powers of two times the task's own step
 MAX_EXPONENT = 6.0
-# To an octave.
+# Finds the best step to an octave.
 find_step = partial(search_step, start=COARSE_EXPONENTS, distances=(1.0,), limit=MAX_EXPONENT)
 
 Key = tuple[str, str, float]
