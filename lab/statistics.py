@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from scipy.stats import beta, binom, norm, spearmanr
-from scipy.stats import t as student
+import scipy  # imports scipy.stats when it is first used, which takes a second
 
 from lab.arrays import FloatArray, IntArray
 from varmix.meter import Interval
@@ -42,7 +41,9 @@ def mean(values: Sequence[float]) -> Interval:
     center = float(sample.mean()) if len(sample) else math.nan
     if len(sample) < 2:
         return Interval(center, -math.inf, math.inf)
-    half = float(student.ppf((1 + CONFIDENCE_LEVEL) / 2, len(sample) - 1) * sample.std(ddof=1) / math.sqrt(len(sample)))
+    half = float(
+        scipy.stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, len(sample) - 1) * sample.std(ddof=1) / math.sqrt(len(sample))
+    )
     return Interval(center, center - half, center + half)
 
 
@@ -71,7 +72,7 @@ def median(values: Sequence[float]) -> Interval:
     if len(ordered) == 0:
         return Interval(math.nan, -math.inf, math.inf)
     # The interval from the r-th smallest to the r-th largest misses the median with probability 2 P(B(n, 1/2) < r).
-    rank = int(binom.ppf((1 - CONFIDENCE_LEVEL) / 2, len(ordered), 0.5))
+    rank = int(scipy.stats.binom.ppf((1 - CONFIDENCE_LEVEL) / 2, len(ordered), 0.5))
     center = float(np.median(ordered))
     if rank == 0:
         return Interval(center, -math.inf, math.inf)
@@ -155,7 +156,9 @@ def widen_interval(interval: Interval, count: int) -> Interval:
     """
     if not (interval.low > 0 and math.isfinite(interval.high)):
         return interval
-    wider = float(norm.isf((1 - CONFIDENCE_LEVEL) / 2 / count) / norm.isf((1 - CONFIDENCE_LEVEL) / 2))
+    wider = float(
+        scipy.stats.norm.isf((1 - CONFIDENCE_LEVEL) / 2 / count) / scipy.stats.norm.isf((1 - CONFIDENCE_LEVEL) / 2)
+    )
     center, low, high = map(math.log, interval)
     return Interval(
         interval.value, _compute_exp(center - wider * (center - low)), _compute_exp(center + wider * (high - center))
@@ -189,8 +192,8 @@ def estimate_share(count: int, of: int) -> Interval:
     if of == 0:
         return Interval(math.nan, 0.0, 1.0)
     rest = (1 - CONFIDENCE_LEVEL) / 2
-    low = float(beta.ppf(rest, count, of - count + 1)) if count else 0.0
-    high = float(beta.ppf(1 - rest, count + 1, of - count)) if count < of else 1.0
+    low = float(scipy.stats.beta.ppf(rest, count, of - count + 1)) if count else 0.0
+    high = float(scipy.stats.beta.ppf(1 - rest, count + 1, of - count)) if count < of else 1.0
     return Interval(count / of, low, high)
 
 
@@ -201,7 +204,7 @@ def _compute_welch_margin(a: FloatArray, b: FloatArray) -> float:
     if total == 0.0:
         return 0.0
     freedom = total**2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
-    return float(student.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom)) * math.sqrt(total)
+    return float(scipy.stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom)) * math.sqrt(total)
 
 
 def combine_ratios(ratios: Sequence[Interval]) -> Interval:
@@ -240,7 +243,7 @@ def fit_line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return math.nan, math.nan
     slope = float(np.polyfit(x, y, 1)[0])
-    return slope, float(spearmanr(x, y).statistic)
+    return slope, float(scipy.stats.spearmanr(x, y).statistic)
 
 
 def bootstrap_interval(statistic: Callable[[Rows, Rows], float], mine: int, theirs: int) -> Interval:
