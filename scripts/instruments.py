@@ -108,26 +108,27 @@ def measure(root: Path) -> dict[str, float]:
     }
 
 
-def count_files(use: Callable[[], object]) -> int:
-    """Return the number of files of varmix whose functions run during a call. Kernels count by their Python wrapper."""
+def trace_files(use: Callable[[], object]) -> list[str]:
+    """Return the files of varmix whose functions run during a call, in order, with those of compiled loops."""
     import varmix
 
-    home, seen = str(Path(varmix.__file__).parent), set()
+    home = Path(varmix.__file__).parent
+    seen: dict[str, None] = {}
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(home):
-            seen.add(frame.f_code.co_filename)
+        if event == "call" and frame.f_code.co_filename.startswith(str(home)):
+            seen[Path(frame.f_code.co_filename).relative_to(home).as_posix()] = None
 
     sys.setprofile(note)
     try:
         use()
     finally:
         sys.setprofile(None)
-    return len(seen)
+    return list(seen)
 
 
-def measure_crossed() -> dict[str, float]:
-    """Return how many files run in a k-means fit, a batch of a loader, and a sample and an update of a buffer."""
+def trace_uses() -> dict[str, list[str]]:
+    """Return the files that a k-means fit, a batch of a loader, and a sample and an update of a buffer cross."""
     import numpy as np
     import torch
 
@@ -148,24 +149,28 @@ def measure_crossed() -> dict[str, float]:
     for step in range(50):
         buffer.add(np.full(4, step, np.float32), 1, 0.5, np.full(4, step + 1, np.float32), terminated=False)
     for use in (lambda: model.fit(X), train, lambda: buffer.update(buffer.sample(8)[1], np.ones(8))):
-        use()  # compile first
+        use()  # compiles
     draws = []
     return {
-        "files crossed by a k-means fit": count_files(lambda: model.fit(X)),
-        "files crossed by a loader's batch": count_files(train),
-        "files crossed by a replay sample": count_files(lambda: draws.append(buffer.sample(8)[1])),
-        "files crossed by a replay update": count_files(lambda: buffer.update(draws[0], np.ones(8))),
+        "a k-means fit": trace_files(lambda: model.fit(X)),
+        "a loader's batch": trace_files(train),
+        "a replay sample": trace_files(lambda: draws.append(buffer.sample(8)[1])),
+        "a replay update": trace_files(lambda: buffer.update(draws[0], np.ones(8))),
     }
 
 
 def main() -> None:
-    """Print the numbers, and the small modules with a single importer."""
+    """Print the instruments, and the fragments and crossed files by name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[1])
-    parser.add_argument("--json", action="store_true", help="print only the numbers, as JSON")
-    parser.add_argument("--crossed", action="store_true", help="also run varmix and count the files that run")
+    parser.add_argument("--json", action="store_true", help="print numbers only, as JSON")
+    parser.add_argument("--crossed", action="store_true", help="also run varmix and trace the files that uses cross")
     arguments = parser.parse_args()
-    numbers = measure(arguments.root) | (measure_crossed() if arguments.crossed else {})
+    traces = trace_uses() if arguments.crossed else {}
+    numbers = measure(arguments.root)
+    for use, files in traces.items():
+        numbers[f"files crossed by {use}"] = sum("_kernels" not in file for file in files)
+        numbers[f"  with files of compiled loops, {use}"] = len(files)
     if arguments.json:
         print(json.dumps(numbers, indent=2))
         return
@@ -173,6 +178,8 @@ def main() -> None:
         print(f"{name:45} {value:g}")
     for name, importer, lines in find_fragments(list_modules(arguments.root)):
         print(f"  {name} ({lines} lines) is imported by {importer} only")
+    for use, files in traces.items():
+        print(f"  {use} crosses {', '.join(files)}")
 
 
 if __name__ == "__main__":
