@@ -1,25 +1,25 @@
-# Two commands do everything on a machine with Python, pip and make:
-#   make run     the experiments of the paper in small, with a report, in about two minutes
+# Two commands are enough on a machine with Python, pip and make:
+#   make run     a quick version of the paper's experiments, with a report, in about two minutes
 #   make test    the whole test suite
-# Each sets up .venv on its first call and reuses it afterwards.
+# The first call creates .venv; later calls reuse it. Further tests:
 #   make test-integrations           Lightning, transformers, accelerate, TensorBoard and TorchRL, in .venv-integrations
-#   make test-torch VERSION=2.7.0    the tests that import torch on that version, in .venv-torch-2.7.0
+#   make test-torch VERSION=2.7.0    tests that import torch, with this version of it, in .venv-torch-2.7.0
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MAKE_VENV = { $(PYTHON) -m venv $(1) || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv $(1); }; }
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# Numba does not notice when a kernel calls another one that has changed, so the cache is keyed by all of them.
+# Numba does not notice changes in kernels that a kernel calls, so the path of the cache is a checksum of all kernels.
 export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba-$(shell grep -rlE --include='*.py' '^@(kernel|part)' src/varmix | sort | xargs cat | cksum | cut -d' ' -f1)
-# Without compiled files every process, and the tests start hundreds, would compile all that it imports anew.
+# Without bytecode files, each of the hundreds of test processes would compile its imports again.
 unexport PYTHONDONTWRITEBYTECODE
-# Real data beside the checkout is used where there is any; tests over it are skipped where there is none.
+# Use real data sets next to the checkout if there are any. Without them, tests that need real data are skipped.
 ifneq ($(wildcard ../shared/data),)
 export VARMIX_DATA ?= $(abspath ../shared/data)
 endif
 
-# Tests, docstrings and pages that import torch: what `make test-torch` runs.
+# Tests, docstrings and pages that import torch, for `make test-torch`.
 TORCH_TESTS := tests/pytorch tests/rl tests/fuzz tests/benchmarks tests/experiments/test_cartpole.py tests/experiments/test_kdpp.py \
   tests/experiments/test_networks.py src/varmix/torch src/varmix/rl lab/benchmarks lab/experiments/cartpole \
   lab/experiments/networks docs README.md
@@ -31,25 +31,25 @@ INTEGRATIONS_VENV := .venv-integrations
 run: $(VENV)/.ready-run
 	$(BIN)/python -m lab reproduce --quick
 
-# Kernels first, on two cores: the processes of the tests would all compile them at the same time.
+# Compile the kernels first, on two cores; otherwise all test processes would compile them at the same time.
 test: $(VENV)/.ready-test
 	@for areas in "core rl" "sklearn torch"; do $(BIN)/python -m varmix warmup $$areas & done; wait
 	$(BIN)/python -m pytest -n auto
 
-# Damaged states of everything that loads one: `make fuzz N=20000 SEED=0`, or one case again, `make fuzz CASE='...'`.
+# Load damaged states: `make fuzz N=20000 SEED=0`. To repeat one case: `make fuzz CASE='...'`.
 N ?= 20000
 SEED ?= 0
 fuzz: $(VENV)/.ready-test
 	PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(N) --seed $(SEED) $(if $(CASE),--case '$(CASE)')
 
-# Frameworks that only one integration each needs, in an environment of their own: whatever is in tests/integrations, the
-# states of their samplers, and the pages that import them.
+# Tests that need other frameworks, in their own environment: tests/integrations, saved states of their samplers, and the
+# pages that import them.
 test-integrations: $(INTEGRATIONS_VENV)/.ready
 	$(INTEGRATIONS_VENV)/bin/python -m pytest -n auto tests/integrations tests/fuzz docs src/varmix/rl
 
-# The same tests on another version of PyTorch, in an environment of its own.
+# Tests with another version of PyTorch, in their own environment.
 test-torch: $(if $(VERSION),$(TORCH_VENV)/.ready)
-	@test -n '$(VERSION)' || { echo 'Say which version of PyTorch to test: make test-torch VERSION=2.7.0'; exit 1; }
+	@test -n '$(VERSION)' || { echo 'Pass a version of PyTorch: make test-torch VERSION=2.7.0'; exit 1; }
 	$(TORCH_VENV)/bin/python -m pytest -n auto $(TORCH_TESTS)
 
 check: $(VENV)/.ready-check
@@ -60,11 +60,12 @@ check: $(VENV)/.ready-check
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.citation-file-format CITATION.cff
 	$(BIN)/python scripts/check_paper_map.py
+	$(BIN)/python scripts/check_docstrings.py
 
 bench: $(VENV)/.ready-bench
 	$(BIN)/python -m lab bench
 
-# Pages of the reference that are no longer asked for would be built again, hence anew.
+# Remove the generated API pages first: old pages would be built again.
 docs: $(VENV)/.ready-docs
 	rm -rf docs/api/generated
 	$(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet docs docs/_build/html
@@ -81,9 +82,9 @@ $(VENV)/.ready:
 	$(call MAKE_VENV,$(VENV))
 	@touch $@
 
-# Every command installs only what it needs; a stamp is renewed when the project's requirements, or the versions that we
-# test with, change.  Python compiles what is imported; compiling all that is installed would take more than half as long
-# as installing it.
+# Every target installs only the packages that it needs, and installs again when pyproject.toml or constraints.txt changes.
+# --no-compile: Python compiles modules when it imports them; compiling all installed files takes half as long as
+# installing them.
 $(VENV)/.ready-%: pyproject.toml constraints.txt | $(VENV)/.ready
 	$(PIP) install --no-compile --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@

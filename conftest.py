@@ -5,11 +5,11 @@ import os
 
 import pytest
 
-# TorchRL prints about storages that it makes, which doctests would take for their own output.
+# TorchRL prints messages about new storages; doctests would take them for output of the examples.
 os.environ.setdefault("RL_LOGGING_LEVEL", "WARNING")
 
 
 @pytest.fixture(autouse=True)
 def usual_start() -> None:
-    """Reset how processes are started: TorchRL changes it when it is imported."""
+    """Reset the start method of processes, which the import of TorchRL changes."""
     multiprocessing.set_start_method(None, force=True)

@@ -1,1 +1,1 @@
-"""The lab: everything that measures varmix, from the paper's figures to benchmarks beside peers."""
+"""The lab: reproduction of the paper, benchmarks, data sets and results. It is not part of the installed package."""

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from lab import datasets
-from lab.commands import find_program, format_install
-from lab.refusal import Refusal, refuse_unknown
+from lab.commands import CommandError, find_program, format_install, unknown_name
 from lab.reproduce import catalogue
 
 try:
@@ -23,36 +22,38 @@ except ImportError:
 DataAction = Literal["list", "fetch", "check"]
 
 app = typer.Typer(
-    help="Stochastic optimisation with less variance.",
+    help="Reproduce the paper, run benchmarks, manage data sets, publish results.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 console = Console()
-plain = Console(markup=False, highlight=False, soft_wrap=True)  # lines as they are
+plain = Console(markup=False, highlight=False, soft_wrap=True)  # prints lines unchanged
 
 
 @app.command()
 def reproduce(
     experiments: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Which of {', '.join(catalogue.list_experiments())}; all that can run here if none."),
+        typer.Argument(help=f"Any of {', '.join(catalogue.list_experiments())}. Default: all that can run here."),
     ] = None,
-    full: Annotated[bool, typer.Option("--full/--quick", help="All runs, or a few of them.")] = False,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes to run on.")] = os.cpu_count() or 1,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results (results/quick or results/full).")] = None,
+    full: Annotated[bool, typer.Option("--full/--quick", help="Make all runs, or only a few.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of processes.")] = os.cpu_count() or 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results. Default: results/quick or results/full.")
+    ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the runs that are missing in the folder.")
+        bool, typer.Option("--resume", help="Keep finished runs and make only the missing ones.")
     ] = False,
 ) -> None:
-    """Re-run the paper's experiments and show what came out beside what it says."""
-    from lab.reproduce.command import run_reproduction as perform
-    from lab.reproduce.request import Request
+    """Run the paper's experiments and compare the results with its claims."""
+    from lab.reproduce.command import run_reproduction
+    from lab.reproduce.work import Request
 
     folder = out or Path("results") / ("full" if full else "quick")
     request = Request(tuple(experiments or ()), "full" if full else "quick", jobs, folder, resume)
-    raise typer.Exit(perform(request, console))
+    raise typer.Exit(run_reproduction(request, console))
 
 
 @app.command()
@@ -60,15 +61,15 @@ def bench(
     benchmarks: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Which of cold, core, bias, sets, replay, estimators, kmeans, loaders, norms, solvers; all if none."
+            help="Any of cold, core, bias, sets, replay, estimators, kmeans, loaders, norms, solvers. Default: all."
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the results (lab/results in a checkout, else results/benchmarks)."),
+        typer.Option(help="Folder for the results. Default: lab/results in a checkout, else results/benchmarks."),
     ] = None,
 ) -> None:
-    """Measure speed, memory, bias and rates on this machine, beside those peers that are installed."""
+    """Measure speed, memory, bias and convergence, and compare with similar packages that are installed."""
     from lab.benchmarks.command import default_folder, run_benchmarks
 
     raise typer.Exit(run_benchmarks(benchmarks or [], out or default_folder(), plain))
@@ -77,18 +78,17 @@ def bench(
 @app.command()
 def publish(
     results: Annotated[
-        Path | None, typer.Argument(help="Folder with the records of full runs; none renders the pages alone.")
+        Path | None,
+        typer.Argument(help="Folder with records of full runs. Default: none, only render the pages again."),
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(help="Experiments to take from it; all that it has if none.")
-    ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; fail if a page is out of date.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Experiments to take from the folder. Default: all.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing. Fail if a page is out of date.")] = False,
 ) -> None:
-    """Make the pages of results, and the numbers in README, from the records of full runs."""
+    """Update the pages of results, and the numbers in README, from records of full runs."""
     from lab.publish import run_publish
 
     if check and results is not None:
-        raise Refusal("Give a folder of records or --check, not both.")
+        raise CommandError("Pass a folder of records or --check, not both.")
     changed = run_publish(results, only or [], check)
     for line in changed:
         plain.print(f"{'out of date: ' if check else ''}{line}")
@@ -98,36 +98,38 @@ def publish(
 @app.command()
 def data(
     action: Annotated[DataAction, typer.Argument(help="List the data sets, fetch them, or check their content.")],
-    names: Annotated[list[str] | None, typer.Argument(help="Which ones; all that can be had if none.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of data sets. Default: all that the action applies to.")
+    ] = None,
 ) -> None:
-    """Find, fetch and check the data sets of the experiments."""
+    """List, fetch or check the data sets of the experiments."""
     raise typer.Exit(run_data_command(action, names or [], console))
 
 
 def main() -> None:
-    """Run the command; what cannot be done is told in one line."""
-    if any(find_spec(module) is None for module in ("matplotlib", "scipy")):  # others bring typer and rich as well
+    """Run the command. Print a `CommandError` as one line, without a traceback."""
+    if any(find_spec(module) is None for module in ("matplotlib", "scipy")):  # other packages bring typer and rich
         raise SystemExit(f"The lab needs an extra: {format_install('lab')}")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that knows no ticks or bars shows something else instead
+            stream.reconfigure(errors="replace")  # a terminal that cannot show ticks or bars prints "?"
     try:
         app()
-    except KeyboardInterrupt:  # before there was anything to save
+    except KeyboardInterrupt:  # nothing is saved yet: commands that save something catch it themselves
         raise SystemExit(130) from None
-    except Refusal as refusal:
-        Console(stderr=True).print(f"lab: {refusal}", markup=False, highlight=False, soft_wrap=True)
-        raise SystemExit(refusal.code) from None
+    except CommandError as error:
+        Console(stderr=True).print(f"lab: {error}", markup=False, highlight=False, soft_wrap=True)
+        raise SystemExit(2) from None
 
 
 def run_data_command(action: Literal["list", "fetch", "check"], names: Sequence[str], console: Console) -> int:
-    """List, fetch or check data sets; give the exit code.
+    """List, fetch or check data sets, and return the exit code.
 
-    Without names, all that can be fetched are fetched and all that are at hand are checked.
+    Without names, "fetch" fetches every set that can be fetched and "check" checks every set that is present.
     """
     for name in names:
         if name not in datasets.SETS:
-            raise refuse_unknown("data set", name, datasets.names())
+            raise unknown_name("data set", name, datasets.names())
     try:
         if action == "list":
             lines = datasets.describe().splitlines()
@@ -136,9 +138,9 @@ def run_data_command(action: Literal["list", "fetch", "check"], names: Sequence[
             return 0
         chosen = names or [name for name in datasets.names() if _is_applicable(action, name)]
     except datasets.DataUnavailable as error:
-        raise Refusal(str(error)) from None
+        raise CommandError(str(error)) from None
     if not chosen:
-        raise Refusal(f"No data set is at hand: {find_program()} data fetch")
+        raise CommandError(f"No data set is present. Fetch them with: {find_program()} data fetch")
     failed = [name for name in chosen if not _handle_set(action, name, console)]
     return 1 if failed else 0
 
@@ -148,13 +150,13 @@ def _is_applicable(action: str, name: str) -> bool:
 
 
 def _handle_set(action: str, name: str, console: Console) -> bool:
-    """Do it for one set; a set that fails does not keep the others from being looked at."""
+    """Fetch or check one set and return whether it worked; a failure is printed, so that other sets follow."""
     try:
         if action == "fetch":
             console.print(f"{name}: {datasets.fetch(name)}", soft_wrap=True, highlight=False, markup=False)
         else:
             datasets.check(name)
-            console.print(f"{name}: sound ({datasets.locate(name)})", soft_wrap=True, highlight=False, markup=False)
+            console.print(f"{name}: intact ({datasets.locate(name)})", soft_wrap=True, highlight=False, markup=False)
     except (datasets.DataUnavailable, datasets.DataDamaged) as error:
         console.print(f"{name}: {error}", style="red", soft_wrap=True, highlight=False, markup=False)
         return False

@@ -1,4 +1,4 @@
-"""Types of arrays in the lab's signatures."""
+"""Array types for the lab's signatures."""
 
 from typing import Any, TypeAlias
 

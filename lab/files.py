@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Atomic writes: a file is either complete or absent."""
 
 import os
 import tempfile
@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file beside `path` that replaces it at once when all is written, and never if something fails.
+    """Open a temporary file that replaces `path` when the block ends; `path` stays unchanged if the block fails.
 
     Examples
     --------

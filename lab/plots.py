@@ -1,4 +1,4 @@
-"""Plots: one look for all figures, made for print and for colour-blind readers.
+"""Plots: one style for all figures, readable in print and by colour-blind readers.
 
 Figures are built without pyplot, so there is no global state and no window.
 """
@@ -19,7 +19,7 @@ from lab.reproduce.findings import Picture
 from lab.statistics import compute_band
 from varmix.meter import Interval
 
-# Okabe and Ito's colours, dark enough on white; lines differ by dashes as well, for print in grey.
+# Okabe and Ito's colours, darkened for a white page. Lines also differ by dashes, for print in grey.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#7A5195", "#B8860B", "#56B4E9", "#4D4D4D")
 MARKERS = "osD^vPX"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1)), "-.", ":")
@@ -40,19 +40,19 @@ STYLE: dict[Any, Any] = {
 
 
 def render_picture(picture: Picture) -> Figure:
-    """Make a figure in the common look."""
+    """Draw a picture in the common style."""
     with rc_context(STYLE):
         return picture.plot()
 
 
 def make_panels(columns: int, rows: int = 1, width: float = 3.4, height: float = 2.8) -> tuple[Figure, list[Axes]]:
-    """Give a figure with a row (or rows) of panels, and its panels from left to right."""
+    """Return a figure with a grid of panels, and its panels from left to right, top to bottom."""
     figure = Figure(figsize=(width * columns, height * rows))
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
 def plot_band(axes: Axes, x: Sequence[float], rows: Sequence[Sequence[float]], name: str, index: int) -> None:
-    """Draw the mean of several runs with its 95 % band; that of two would cover the figure and tell nothing."""
+    """Draw the mean of several runs, with a 95 % band if there are at least three: that of two would be too wide."""
     middle, low, high = compute_band(rows)
     color, dash = COLORS[index % len(COLORS)], DASHES[index % len(DASHES)]
     axes.plot(x, middle, color=color, linestyle=dash, label=name)
@@ -63,28 +63,28 @@ def plot_band(axes: Axes, x: Sequence[float], rows: Sequence[Sequence[float]], n
 def draw_dots(
     rows: Mapping[str, Mapping[str, Interval]], x_label: str, line: float | None = None, log: bool = False
 ) -> Figure:
-    """Draw values as dots with their intervals, one row a label.
+    """Draw values as dots with intervals, one row per label.
 
     Parameters
     ----------
-    rows
-        The intervals by row and arm, from top to bottom; a row need not have all arms.
-    x_label
-        What the values are.
-    line
-        Where a line goes from top to bottom, such as one for ratios.  Default: None, no line.
-    log
-        Whether the axis is logarithmic.  Default: False.
+    rows : mapping of str to mapping of str to Interval
+        Intervals by row and arm, from top to bottom. A row may lack some arms.
+    x_label : str
+        Label of the horizontal axis.
+    line : float, optional
+        Position of a vertical line, such as 1 for ratios. Default: no line.
+    log : bool, default False
+        Whether the axis is logarithmic.
 
     Returns
     -------
     matplotlib.figure.Figure
-        6.4 inches wide, and as high as the rows need.  Every arm has a colour and a shape.
+        A figure 6.4 inches wide, as high as the rows need. Every arm has its own colour and shape.
 
     Raises
     ------
     ValueError
-        If there is no row, there are more arms than shapes, or a logarithmic axis has no place for a value.
+        If there is no row, if there are more arms than shapes, or if a logarithmic axis cannot show a value.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def draw_dots(
     """
     arms = list(dict.fromkeys(arm for row in rows.values() for arm in row))
     if not 0 < len(arms) <= len(MARKERS):
-        raise ValueError(f"A figure of dots needs 1 to {len(MARKERS)} arms, got {len(arms)}. Choose some: {arms}.")
+        raise ValueError(f"A dot figure needs 1 to {len(MARKERS)} arms, got {len(arms)}. Choose some of {arms}.")
     most = max(map(len, rows.values()))
     with rc_context(STYLE):
         figure, (panel,) = make_panels(1, width=6.4, height=1.0 + len(rows) * (0.12 + 0.14 * most))
@@ -104,7 +104,7 @@ def draw_dots(
         panel.set_yticks([-number for number in range(len(rows))], list(rows))
         panel.set_ylim(0.5 - len(rows), 0.5)
         panel.grid(visible=False, axis="y")
-        for number in range(0, len(rows), 2):  # dots of a row belong together
+        for number in range(0, len(rows), 2):  # a grey band shows which dots belong to one row
             panel.axhspan(-number - 0.5, -number + 0.5, color="0.95", linewidth=0, zorder=0)
         panel.set(xlabel=x_label, xscale="log" if log else "linear")
         if log:
@@ -121,7 +121,7 @@ def _list_rows(rows: Mapping[str, Mapping[str, Interval]], arm: str) -> list[tup
 
 
 def _place_dot(middle: float, arms: Sequence[str], arm: str, most: int) -> float:
-    """Return the height of an arm's dot: those of a row lie evenly around its middle, as far apart as in all rows."""
+    """Return the height of an arm's dot; the dots of a row are centred on it, with the same spacing in all rows."""
     return middle + 0.75 / most * ((len(arms) - 1) / 2 - arms.index(arm))
 
 
@@ -137,14 +137,14 @@ def _plot_dots(panel: Axes, places: Mapping[float, Interval], index: int, name: 
 
 
 def format_axis(axis: Axis) -> None:
-    """Write 0.2 and 5 on a logarithmic axis, and no powers of ten that run into one another."""
+    """Label a logarithmic axis with plain numbers such as 0.2 and 5; powers of ten would overlap."""
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
 def save(figure: Figure, folder: Path, name: str, kinds: Sequence[str] = ("png", "svg"), dpi: int = 200) -> list[Path]:
-    """Write a figure as PNG and as SVG; each is written aside and renamed."""
+    """Write a figure as PNG and SVG, each atomically, and return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     with rc_context(STYLE):
@@ -159,7 +159,7 @@ def save(figure: Figure, folder: Path, name: str, kinds: Sequence[str] = ("png",
 
 
 def render_png(figure: Figure, dpi: int = 140) -> bytes:
-    """Return a figure as PNG, the same bytes whenever it is the same: no date and no version is in it."""
+    """Return a figure as PNG bytes without date or version, so that equal figures give equal bytes."""
     buffer = io.BytesIO()
     with rc_context(STYLE):
         figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})

@@ -1,12 +1,12 @@
-"""Publish: what full runs showed, as pages of the documentation.
+"""Publish: turn full runs into findings, figures and pages of the documentation.
 
     python -m lab publish results/full     # records to lab/results/findings and figures, then the pages
-    python -m lab publish                  # the pages alone, from lab/results/findings
-    python -m lab publish --check          # whether the pages are what the findings say
+    python -m lab publish                  # only the pages, from lab/results/findings
+    python -m lab publish --check          # fail if a page differs from the findings
 
-Findings are kept in one JSON file an experiment.  Where the records of its runs are gone, its figure is drawn from that
-file too.  Numbers in pages are made from these files: all of `docs/results`, and the parts of other pages between the
-marks `<!-- results: NAME -->` and `<!-- end -->`.
+There is one JSON file of findings per experiment. If the records of its runs no longer exist, its figure is drawn from
+this file too. Numbers in pages are made from these files: all of `docs/results`, and the parts of other pages between
+the marks `<!-- results: NAME -->` and `<!-- end -->`.
 """
 
 import json
@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lab.commands import CommandError, unknown_name
 from lab.experiments.convex.arms import AGAIN, CROSS, DEFAULT, MIXTURE, ONCE
+from lab.experiments.convex.comparison import combine_tasks
 from lab.experiments.convex.figures import SHOWN_TASKS
-from lab.experiments.convex.table import combine_tasks
 from lab.experiments.convex.tasks import LISTED_TASKS
 from lab.files import atomic_write
-from lab.refusal import Refusal
 from lab.reproduce.catalogue import import_experiment, list_experiments
 from lab.reproduce.findings import JUDGED_VERDICTS, Claim, Details, Findings, Verdict
 from lab.reproduce.records import Record, Records
@@ -43,22 +43,25 @@ COLD_STARTS = ROOT / "lab" / "results" / "cold.json"
 
 @dataclass(frozen=True)
 class Published:
-    """The findings of one experiment, as they are kept.
+    """The findings of one experiment, as stored in its JSON file.
 
     Parameters
     ----------
-    experiment, title
-        Its word on the command line, and what it is about.
-    claims
-        What was claimed and measured.
-    pictures
+    experiment : str
+        Name of the experiment on the command line.
+    title : str
+        Title of its page.
+    claims : sequence of Claim
+        Claims with their numbers and verdicts.
+    pictures : sequence of mapping
         File name, caption and description of every figure.
-    notes
-        The protocol.
-    made
-        Runs, hours, and versions behind the numbers; a remark where there is one.
-    facts
-        Numbers that other pages quote, by name; and under "figure" the `DotFigure` of a page without pictures.
+    notes : sequence of str
+        Paragraphs of the protocol.
+    made : mapping
+        Runs, hours and versions behind the numbers, and optionally a remark.
+    facts : mapping
+        Numbers by name that other pages quote. The fact "figure" has the settings of a `DotFigure`, for a page without
+        pictures.
     """
 
     experiment: str
@@ -71,7 +74,7 @@ class Published:
 
     @classmethod
     def read(cls, path: Path) -> "Published":
-        """Return the findings in a file."""
+        """Read the findings from a file."""
         body = json.loads(path.read_text("utf-8"))
         claims = [
             Claim(**{**claim, "details": claim["details"] and Details(**claim["details"])}) for claim in body["claims"]
@@ -80,40 +83,42 @@ class Published:
 
     @property
     def figure(self) -> "DotFigure | None":
-        """The figure that is drawn from facts; None where there are pictures of records, or nothing to draw."""
+        """Figure to draw from facts; None if the page has pictures from records, or no figure."""
         return DotFigure(**self.facts["figure"]) if "figure" in self.facts and not self.pictures else None
 
     def list_pictures(self) -> list[Mapping[str, str]]:
-        """Return file name, caption and description of every figure of the page, also of one drawn from facts."""
+        """Return file name, caption and description of every figure of the page, including one drawn from facts."""
         figure = self.figure
         if figure is None:
             return list(self.pictures)
         return [{"file": f"{self.experiment}.png", "caption": figure.caption, "description": figure.description}]
 
     def write(self, path: Path) -> None:
-        """Write the findings aside and rename the file."""
+        """Write the findings to a file, atomically."""
         with atomic_write(path) as file:
             file.write((json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
 
 
 @dataclass(frozen=True)
 class DotFigure:
-    """What a figure of dots with intervals shows: a row a label, a colour and a shape an arm.
+    """Settings of a figure of dots with intervals: one row per label, one colour and shape per arm.
 
     Parameters
     ----------
-    caption, description
-        Two sentences for the reader, and what those need who cannot see it.
-    x_label
-        What the numbers are.
-    line
-        Where a line goes from top to bottom; None for none.
-    log
+    caption : str
+        One or two sentences for the reader.
+    description : str
+        Description for readers who cannot see the figure.
+    x_label : str
+        Label of the horizontal axis.
+    line : float or None
+        Position of a vertical line; None for no line.
+    log : bool
         Whether the axis is logarithmic.
-    rows
-        Value, low and high by row and arm; or the name of a fact that has them by arm and row.
-    arms
-        Which arms are drawn.  Default: None, all of them.
+    rows : mapping or str
+        Value, low and high by row and arm, or the name of a fact that has them by arm and row.
+    arms : sequence of str, optional
+        Arms to draw. Default: all.
     """
 
     caption: str
@@ -129,25 +134,27 @@ class DotFigure:
 
         Parameters
         ----------
-        facts
-            Those beside it in the file.
+        facts : mapping
+            Facts of the same experiment.
 
         Returns
         -------
         matplotlib.figure.Figure
-            Dots with intervals, as `lab.plots.draw_dots` draws them.
+            Figure made by `lab.plots.draw_dots`.
 
         Raises
         ------
         ValueError
-            If there is no such fact, or no row has one of the arms.
+            If the fact does not exist, or if an arm is in no row.
         """
         from lab.plots import draw_dots
 
         rows = self._find_rows(facts)
         known = {arm for row in rows.values() for arm in row}
         if unknown := set(self.arms or ()) - known:
-            raise ValueError(f"A figure has arms that are in no row: {sorted(unknown)}. Choose from {sorted(known)}.")
+            raise ValueError(
+                f"The figure asks for arms that are in no row: {sorted(unknown)}. Choose from {sorted(known)}."
+            )
         shown = {
             label: {arm: Interval(*row[arm]) for arm in self.arms or row if arm in row} for label, row in rows.items()
         }
@@ -157,7 +164,9 @@ class DotFigure:
         if not isinstance(self.rows, str):
             return self.rows
         if self.rows not in facts:
-            raise ValueError(f"A figure is of the fact {self.rows!r}, which is not there. Choose from {sorted(facts)}.")
+            raise ValueError(
+                f"The figure shows the fact {self.rows!r}, which does not exist. Choose from {sorted(facts)}."
+            )
         return _turn_rows(facts[self.rows])
 
 
@@ -167,17 +176,20 @@ def _turn_rows(by_arm: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str,
 
 
 def run_publish(folder: Path | None, names: Sequence[str], check: bool) -> list[str]:
-    """Write all pages, or check them; return a line for each that was written, or is not what the findings say."""
-    told = [f"findings of {name} written" for name in collect_findings(folder, names)] if folder else []
+    """Write all pages, or only check them; return a line for each file that was written or is out of date."""
+    for name in names:
+        if name not in list_experiments():
+            raise unknown_name("experiment", name, list_experiments())
+    collected = [f"findings of {name} written" for name in collect_findings(folder, names)] if folder else []
     found = read_findings()
     changed = [path for path, text in render_pages(found).items() if _write_changed(path, text.encode(), check)]
     if not check:
         changed += draw_figures(found)
-    return told + [path.relative_to(ROOT).as_posix() for path in changed]
+    return collected + [path.relative_to(ROOT).as_posix() for path in changed]
 
 
 def draw_figures(found: Sequence[Published]) -> list[Path]:
-    """Draw the figures of pages whose records are gone; return the files that changed."""
+    """Draw the figures that are made from facts; return the files that changed."""
     from lab.plots import render_png
 
     figures = {PAGES / f"{each.experiment}.png": (each.figure, each.facts) for each in found}
@@ -189,7 +201,7 @@ def draw_figures(found: Sequence[Published]) -> list[Path]:
 
 
 def _write_changed(path: Path, content: bytes, check: bool = False) -> bool:
-    """Return whether a file is not what it should be; write it then, unless this is a check."""
+    """Return whether a file differs from its content; write it in this case, unless this is a check."""
     if path.exists() and path.read_bytes() == content:
         return False
     if not check:
@@ -200,7 +212,7 @@ def _write_changed(path: Path, content: bytes, check: bool = False) -> bool:
 
 
 def collect_findings(folder: Path, names: Sequence[str]) -> list[str]:
-    """Turn the full runs in a folder into files of findings and figures; return the experiments that had any."""
+    """Write findings and figures from the full runs in a folder; return the experiments that have such runs."""
     from lab import plots
 
     found = []
@@ -214,20 +226,22 @@ def collect_findings(folder: Path, names: Sequence[str]) -> list[str]:
         _make_published(findings, records).write(FINDINGS / f"{name}.json")
         found.append(name)
     if not found:
-        raise Refusal(f"There are no records of full runs in {folder}. Make some: python -m lab reproduce --full")
+        raise CommandError(
+            f"There are no records of full runs in {folder}. Make them with: python -m lab reproduce --full"
+        )
     return found
 
 
 def _read_records(folder: Path, name: str) -> list[Record]:
-    """Return all records of an experiment; raise `Refusal` if some are of runs that are not planned here."""
+    """Return all records of an experiment; raise `CommandError` if there are records of unplanned runs."""
     experiment, records = import_experiment(name), Records(folder / "records")
     planned = records.read(name, experiment.plan("full"))
     found = [*planned, *records.read(name, experiment.then("full", planned))] if planned else []
     stored = len(list((folder / "records" / name).glob("*.json")))
     if stored > len(found):
-        raise Refusal(
-            f"{stored - len(found)} of {stored} records of {name} in {folder} are of runs that would not be planned "
-            f"here, most likely because data sets are missing. Set VARMIX_DATA to the folder that they were made with."
+        raise CommandError(
+            f"{stored - len(found)} of {stored} records of {name} in {folder} belong to runs that are not planned "
+            f"here, probably because data sets are missing. Set VARMIX_DATA to the folder with the data of these runs."
         )
     return found
 
@@ -256,7 +270,7 @@ def _make_published(findings: Findings, records: Sequence[Record]) -> Published:
 
 
 def read_findings() -> list[Published]:
-    """Return all findings that are kept, in the order of the paper."""
+    """Return all stored findings, in the order of the paper."""
     paths = [FINDINGS / f"{name}.json" for name in list_experiments()]
     return [Published.read(path) for path in paths if path.exists()]
 
@@ -265,7 +279,7 @@ def read_findings() -> list[Published]:
 
 
 def render_pages(found: Sequence[Published]) -> dict[Path, str]:
-    """Return every page that is made from findings, by its path."""
+    """Return all pages that are made from findings, by path."""
     pages = {PAGES / f"{each.experiment}.md": render_experiment(each) for each in found}
     pages[PAGES / "index.md"] = render_index(found)
     blocks = render_blocks(found)
@@ -276,19 +290,19 @@ def render_pages(found: Sequence[Published]) -> dict[Path, str]:
 
 
 def render_index(found: Sequence[Published]) -> str:
-    """Return the summary: one line a claim that was judged."""
+    """Return the summary page: one line per judged claim."""
     judged = [(each, claim) for each in found for claim in each.claims if claim.verdict in JUDGED_VERDICTS]
     counts = Counter(claim.verdict for _, claim in judged)
-    told = ", ".join(f"{counts[verdict]} {word}" for verdict, word in PLURALS.items() if counts[verdict])
+    counted = ", ".join(f"{counts[verdict]} {word}" for verdict, word in PLURALS.items() if counts[verdict])
     undecided = sum(claim.verdict == "too few runs" for each in found for claim in each.claims)
-    told += f"; {undecided} more need more runs" if undecided else ""
+    counted += f"; {undecided} more need more runs" if undecided else ""
     rows = [(f"[{claim.name}]({each.experiment}.md)", claim.number, _mark(claim)) for each, claim in judged]
     links = "\n".join(f"* [{each.title}]({each.experiment}.md)" for each in found)
     names = "\n".join(each.experiment for each in found)
     return f"""# Results
 
-What `python -m lab reproduce --full` measured. Of {len(judged)} claims {told}. Brackets hold 95 % intervals. Each
-link leads to an experiment: its figure, its protocol, and what was measured without a claim.
+Results of `python -m lab reproduce --full`. Of {len(judged)} claims, {counted}. Brackets are 95 % intervals. Each link
+leads to the page of an experiment, with its figure, its protocol, and measurements without a claim.
 
 {_render_table(("claim", "number", "verdict"), rows)}
 {links}
@@ -302,7 +316,7 @@ link leads to an experiment: its figure, its protocol, and what was measured wit
 
 
 def render_experiment(each: Published) -> str:
-    """Return the page of an experiment: its figure, its claims, one table of numbers, and the rest folded."""
+    """Return the page of an experiment: its figure, its claims and one table; the rest is folded."""
     pictures = each.list_pictures()
     rows = [(claim.name, claim.number, _mark(claim)) for claim in each.claims]
     shown = next((claim for claim in each.claims if claim.details), None)
@@ -321,7 +335,7 @@ def render_experiment(each: Published) -> str:
 
 
 def _render_runs(made: Mapping[str, Any]) -> list[str]:
-    """Return the line about runs, hours and versions; none where nobody counted the runs, no hours where nobody did."""
+    """Return the line about runs, hours and versions; no line without a count of runs, no hours if unknown."""
     if not made["runs"]:
         return []
     hours = f" in {made['hours']:g} CPU hours" if made["hours"] else ""
@@ -375,7 +389,7 @@ def render_blocks(found: Sequence[Published]) -> dict[str, str]:
 
 
 def _render_cold_starts(measured: Mapping[str, Any]) -> str:
-    """Return a table of `python -m lab bench cold`."""
+    """Return the table of results of `python -m lab bench cold`."""
     unit = measured["unit, CPU s"]
     rows = [
         (use, f"{taken['empty cache, CPU s']:.1f} s", f"{unit * taken['full cache, units']:.1f} s")
@@ -384,14 +398,14 @@ def _render_cold_starts(measured: Mapping[str, Any]) -> str:
     ]
     machine = measured["machine"]
     return (
-        _render_table(("first use in a process", "nothing compiled yet", "compiled before"), rows)
-        + f"\nCPU time from the start of Python to the first result, imports included ({machine['cpu']}, Numba "
-        f"{machine['numba']}). Importing NumPy and Numba and compiling one plain loop takes {unit:.1f} s there. "
-        "`python -m lab bench cold` measures it.\n"
+        _render_table(("first use in a process", "nothing compiled yet", "already compiled"), rows)
+        + f"\nCPU time from the start of Python to the first result, including imports ({machine['cpu']}, Numba "
+        f"{machine['numba']}). Importing NumPy and Numba and compiling one simple loop takes {unit:.1f} s on this "
+        "machine. `python -m lab bench cold` measures these times.\n"
     )
 
 
-# What `docs/when_it_pays.md` quotes, by experiment: what pays and what does not.  The pages of results have all.
+# Claims that `docs/when_it_pays.md` quotes, by experiment, gains and losses. The pages of results have all claims.
 QUOTED_CLAIMS = {
     "networks": (
         "Rare class: beats reshuffling",
@@ -415,7 +429,7 @@ def _list_claims(each: Published) -> str:
 
 
 Ratios = Mapping[str, Mapping[str, Interval]]
-"""Loss beside that of plain shuffling, by arm and task."""
+"""Loss relative to plain shuffling, by arm and task."""
 
 
 def _read_ratios(rows: Mapping[str, Mapping[str, Sequence[float]]]) -> Ratios:
@@ -433,14 +447,14 @@ def _render_figure(ratios: Ratios, once: Ratios, folder: str) -> str:
     return (
         f"![Excess training loss against gradients on three data sets, for varmix, plain shuffling and shuffling once]"
         f"({folder}convex-losses.png)\n\n"
-        "**How far the training loss is from its minimum, varmix / plain shuffling, after the same number of "
-        f"gradients: {ends}.** Linear models trained by SGD on real data, each method at its own best step; mean and "
-        "95 % interval over seeds. Most networks change little.\n"
+        "**Excess training loss (above the minimum), varmix / plain shuffling, after the same number of gradients: "
+        f"{ends}.** Linear models trained by SGD on real data, each method with its own best step size; mean and 95 % "
+        "interval over seeds. Most neural networks change little.\n"
     )
 
 
 def _count(row: Mapping[str, Interval]) -> str:
-    """Say on how many problems a sampler is better, worse (and on which), or neither for sure."""
+    """Return on how many problems a sampler is better, worse (with their names), or undecided."""
     worse = [task for task, ratio in row.items() if ratio.low > 1]
     better = sum(ratio.high < 1 for ratio in row.values())
     undecided = len(row) - better - len(worse)
@@ -455,16 +469,17 @@ def _render_pays(convex: Ratios, once: Ratios, held_out: Ratios) -> str:
     return "".join(
         f"* {line}\n"
         for line in (
-            f"**Pays: linear models on uneven data.** Beside plain shuffling it is {_count(convex[DEFAULT])}; mean "
-            f"excess training loss {_format_ratio(mean)} of shuffling's. Beside shuffling once, in one fixed order, it "
-            f"is {_count(once[DEFAULT])}.",
+            f"**Pays: linear models on uneven data.** Compared with plain shuffling it is {_count(convex[DEFAULT])}; "
+            f"its mean excess training loss is {_format_ratio(mean)} of shuffling's. Compared with shuffling once, in "
+            f"one fixed order, it is {_count(once[DEFAULT])}.",
             f"**Can pay: a rare class, many points, few epochs.** An MLP on covtype ends at "
             f"{_format_ratio(labels['rare class, covtype'])} of plain shuffling's held-out loss.",
-            f"**Loses: a long tail with a balanced loss**, {_format_ratio(labels['long tail, balanced loss'])} of it. "
-            f"Weight the classes in the loss instead.",
+            f"**Loses: a long tail with a balanced loss.** An MLP on MNIST ends at "
+            f"{_format_ratio(labels['long tail, balanced loss'])} of plain shuffling's "
+            f"held-out loss. Weight the classes in the loss instead.",
             f"**Changes little: most networks.** In held-out loss it is {_count(labels)}.",
-            "**Needs a long step.** Less noise helps where noise limits the step. Held-out loss gains less than "
-            "training loss.",
+            "**Needs a large step size.** Less noise helps where noise limits the step size. Held-out loss improves "
+            "less than training loss.",
         )
     )
 
@@ -477,15 +492,15 @@ def _render_convex(ratios: Ratios, once: Ratios) -> str:
     others = [task for task in tasks if task not in LISTED_TASKS]
     rows = (
         ("by default", _count(ratios[DEFAULT]), mean(DEFAULT, tasks)),
-        (f"by default, on the {len(others)} that no setting was chosen with", "", mean(DEFAULT, others)),
+        (f"by default, on the {len(others)} problems not tuned on", "", mean(DEFAULT, others)),
         ("always on, `varmix.vrm`", _count(ratios[MIXTURE]), mean(MIXTURE, tasks)),
         ('always on, `resplit="norms"`', _count(ratios[CROSS]), mean(CROSS, tasks)),
-        ("plain shuffling again: chance", "", mean(AGAIN, tasks)),
+        ("plain shuffling, other seeds", "", mean(AGAIN, tasks)),
         ("shuffling once", "", mean(ONCE, tasks)),
         ("uniform draws with replacement", "", mean("uniform", tasks)),
     )
-    table = _render_table(("sampler", "beside plain shuffling", "mean of its excess loss"), rows)
+    table = _render_table(("sampler", "against plain shuffling", "mean ratio of excess losses"), rows)
     return (
-        f"\nLogistic regression and least squares by SGD, each method at its own best step.\n\n{table}\n"
-        f"Beside shuffling once, in one fixed order, the default is {_count(once[DEFAULT])}.\n\n"
+        f"\nLinear models by SGD, each method at its best step size.\n\n{table}\n"
+        f"Against shuffling once, in one fixed order, the default is {_count(once[DEFAULT])}.\n\n"
     )

@@ -1,20 +1,23 @@
-"""Statistics: intervals that say how sure a number is."""
+"""Statistics: estimates with 95 % intervals."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
-from scipy.stats import beta, binom, norm, spearmanr
-from scipy.stats import t as student
+import scipy  # imports scipy.stats when it is first used, which takes a second
 
-from lab.arrays import FloatArray
+from lab.arrays import FloatArray, IntArray
 from varmix.meter import Interval
 
 CONFIDENCE_LEVEL = 0.95
+RESAMPLE_COUNT = 1000  # of the bootstrap
+
+Rows: TypeAlias = IntArray | slice
 
 
 def format_times(interval: Interval) -> str:
-    """Write a ratio as "times" with its interval; question marks stand for bounds that are not finite.
+    """Write a ratio as "times" with its interval; a question mark replaces bounds that are not finite.
 
     Examples
     --------
@@ -27,7 +30,7 @@ def format_times(interval: Interval) -> str:
 
 
 def mean(values: Sequence[float]) -> Interval:
-    """Give the mean with Student's 95 % interval; of one value or none it says nothing.
+    """Return the mean with Student's 95 % interval, which is infinite for fewer than two values.
 
     Examples
     --------
@@ -38,12 +41,14 @@ def mean(values: Sequence[float]) -> Interval:
     center = float(sample.mean()) if len(sample) else math.nan
     if len(sample) < 2:
         return Interval(center, -math.inf, math.inf)
-    half = float(student.ppf((1 + CONFIDENCE_LEVEL) / 2, len(sample) - 1) * sample.std(ddof=1) / math.sqrt(len(sample)))
+    half = float(
+        scipy.stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, len(sample) - 1) * sample.std(ddof=1) / math.sqrt(len(sample))
+    )
     return Interval(center, center - half, center + half)
 
 
 def geometric_mean(values: Sequence[float]) -> Interval:
-    """Give the geometric mean of positive values, with Student's interval of their logarithms.
+    """Return the geometric mean of positive values, with Student's interval of their logarithms.
 
     Examples
     --------
@@ -54,9 +59,9 @@ def geometric_mean(values: Sequence[float]) -> Interval:
 
 
 def median(values: Sequence[float]) -> Interval:
-    """Give the median with an interval that holds for any law (order statistics, at least 95 %).
+    """Return the median with an interval that holds for any distribution, by order statistics (at least 95 %).
 
-    Values may be infinite, or zero for ratios of what never came: a median does not ask how far off they are.
+    Values may be infinite, because only their order counts. A ratio of times is zero for what never happened.
 
     Examples
     --------
@@ -66,8 +71,8 @@ def median(values: Sequence[float]) -> Interval:
     ordered = np.sort(np.asarray(values, dtype=float))
     if len(ordered) == 0:
         return Interval(math.nan, -math.inf, math.inf)
-    # The interval from the r-th least to the r-th largest misses the median with probability 2 P(B(n, 1/2) < r).
-    rank = int(binom.ppf((1 - CONFIDENCE_LEVEL) / 2, len(ordered), 0.5))
+    # The interval from the r-th smallest to the r-th largest misses the median with probability 2 P(B(n, 1/2) < r).
+    rank = int(scipy.stats.binom.ppf((1 - CONFIDENCE_LEVEL) / 2, len(ordered), 0.5))
     center = float(np.median(ordered))
     if rank == 0:
         return Interval(center, -math.inf, math.inf)
@@ -77,10 +82,20 @@ def median(values: Sequence[float]) -> Interval:
 def times_sooner(
     mine: Sequence[float | None], theirs: Sequence[float | None], end: float | Sequence[float]
 ) -> Interval:
-    """Give how many times sooner than their pairs things happened: the median ratio, None for what never happened.
+    """Return how many times sooner one arm is than another: the median of the ratios of paired times.
 
-    What of mine never happened counts as infinitely late.  What of theirs never happened by the `end` of its own pair
-    counts as having happened just then, which can only make the ratio smaller.
+    Parameters
+    ----------
+    mine, theirs
+        Paired times; None for what never happened. In `mine` it counts as infinitely late, so its ratio is 0. In
+        `theirs` it counts as having happened at the end of the run, which can only make the ratio smaller.
+    end
+        When the runs of `theirs` ended: one time, or one for every pair.
+
+    Returns
+    -------
+    Interval
+        The median ratio; 0 if half of `mine` or more never happened.
 
     Examples
     --------
@@ -91,13 +106,15 @@ def times_sooner(
     pairs = zip(mine, theirs, ends, strict=True)
     ratios = sorted(0.0 if a is None else (last if b is None else b) / a for a, b, last in pairs)
     center, low, high = median(ratios)
-    if ratios and ratios[(len(ratios) - 1) // 2] == 0.0:  # half of mine never happened: no mean of never and some time
+    if (
+        ratios and ratios[(len(ratios) - 1) // 2] == 0.0
+    ):  # half of mine never happened: do not average never with a time
         center = 0.0
     return Interval(center, max(low, 0.0), high)
 
 
 def compute_band(rows: Sequence[Sequence[float]]) -> tuple[list[float], list[float], list[float]]:
-    """Give mean, low and high of every column of equally long rows, with Student's 95 % interval."""
+    """Return mean, low and high of every column of equally long rows, with Student's 95 % interval."""
     columns = [mean(column) for column in zip(*rows, strict=True)]
     return [c.value for c in columns], [c.low for c in columns], [c.high for c in columns]
 
@@ -107,9 +124,9 @@ def _compute_exp(x: float) -> float:
 
 
 def estimate_ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """Give the ratio of two geometric means of independent positive samples, with Welch's interval of the logarithms.
+    """Return the ratio of the geometric means of independent positive samples, with Welch's interval of the logarithms.
 
-    Infinite where one of mine is: who compares must count that as a loss, not as something unsure.
+    The ratio is infinite if a value of `mine` is. Callers must count that as a loss: the interval says nothing then.
 
     Examples
     --------
@@ -127,9 +144,10 @@ def estimate_ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
 
 
 def widen_interval(interval: Interval, count: int) -> Interval:
-    """Widen the interval of a ratio, so that `count` of them hold together: Bonferroni, by quantiles of the normal law.
+    """Widen the interval of a ratio so that `count` intervals hold together (Bonferroni).
 
-    Of few runs, whose intervals are Student's, it is a little too narrow: by 4 % with thirty degrees of freedom.
+    The factor comes from normal quantiles. For few runs, whose intervals are Student's, the result is a little too
+    narrow: by 4 % with thirty degrees of freedom.
 
     Examples
     --------
@@ -138,7 +156,9 @@ def widen_interval(interval: Interval, count: int) -> Interval:
     """
     if not (interval.low > 0 and math.isfinite(interval.high)):
         return interval
-    wider = float(norm.isf((1 - CONFIDENCE_LEVEL) / 2 / count) / norm.isf((1 - CONFIDENCE_LEVEL) / 2))
+    wider = float(
+        scipy.stats.norm.isf((1 - CONFIDENCE_LEVEL) / 2 / count) / scipy.stats.norm.isf((1 - CONFIDENCE_LEVEL) / 2)
+    )
     center, low, high = map(math.log, interval)
     return Interval(
         interval.value, _compute_exp(center - wider * (center - low)), _compute_exp(center + wider * (high - center))
@@ -146,7 +166,7 @@ def widen_interval(interval: Interval, count: int) -> Interval:
 
 
 def estimate_difference(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """Give the mean of one sample less that of another, independent one, with Welch's interval.
+    """Return the difference of the means of two independent samples, with Welch's interval.
 
     Examples
     --------
@@ -162,7 +182,7 @@ def estimate_difference(mine: Sequence[float], theirs: Sequence[float]) -> Inter
 
 
 def estimate_share(count: int, of: int) -> Interval:
-    """Give a share with Clopper and Pearson's interval, which holds for any number of trials.
+    """Return a share with Clopper and Pearson's interval, which holds for any number of trials.
 
     Examples
     --------
@@ -172,25 +192,25 @@ def estimate_share(count: int, of: int) -> Interval:
     if of == 0:
         return Interval(math.nan, 0.0, 1.0)
     rest = (1 - CONFIDENCE_LEVEL) / 2
-    low = float(beta.ppf(rest, count, of - count + 1)) if count else 0.0
-    high = float(beta.ppf(1 - rest, count + 1, of - count)) if count < of else 1.0
+    low = float(scipy.stats.beta.ppf(rest, count, of - count + 1)) if count else 0.0
+    high = float(scipy.stats.beta.ppf(1 - rest, count + 1, of - count)) if count < of else 1.0
     return Interval(count / of, low, high)
 
 
 def _compute_welch_margin(a: FloatArray, b: FloatArray) -> float:
-    """Half of Welch's interval of a difference of means."""
+    """Return half the width of Welch's interval of a difference of means."""
     parts = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
     total = float(sum(parts))
     if total == 0.0:
         return 0.0
     freedom = total**2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
-    return float(student.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom)) * math.sqrt(total)
+    return float(scipy.stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom)) * math.sqrt(total)
 
 
 def combine_ratios(ratios: Sequence[Interval]) -> Interval:
-    """Give the geometric mean of independent ratios; its interval is of the size that theirs allow.
+    """Return the geometric mean of independent ratios, with an interval that follows from theirs.
 
-    It says how sure the mean over just these is, not what others would give.  With an infinite one nothing is sure.
+    The interval is of the mean over just these cases and does not extend to others. It is infinite if a ratio is.
 
     Examples
     --------
@@ -210,9 +230,9 @@ def _compute_log(x: float) -> float:
 
 
 def fit_line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """Give the slope of the least-squares line through points, and Spearman's rank correlation.
+    """Return the slope of the least-squares line through points, and Spearman's rank correlation.
 
-    Not a number where all are above, or all beside, one another.
+    Both are NaN if all `x` or all `y` are equal.
 
     Examples
     --------
@@ -223,4 +243,33 @@ def fit_line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return math.nan, math.nan
     slope = float(np.polyfit(x, y, 1)[0])
-    return slope, float(spearmanr(x, y).statistic)
+    return slope, float(scipy.stats.spearmanr(x, y).statistic)
+
+
+def bootstrap_interval(statistic: Callable[[Rows, Rows], float], mine: int, theirs: int) -> Interval:
+    """Return a statistic of two independent samples, with the 95 % percentile interval of the bootstrap.
+
+    Parameters
+    ----------
+    statistic
+        Function of the rows of both samples: all of them as a slice, or the indices of a resample.
+    mine, theirs
+        Numbers of rows of the samples.
+
+    Returns
+    -------
+    Interval
+        The statistic of all rows; its bounds are quantiles over 1000 resamples, the same ones every time.
+
+    Examples
+    --------
+    >>> a, b = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0, 4.0])
+    >>> str(bootstrap_interval(lambda i, j: a[i].mean() - b[j].mean(), len(a), len(b)))
+    '-2 [-3.67, -0.333]'
+    """
+    rng = np.random.default_rng(0)
+    resampled = [
+        statistic(rng.integers(mine, size=mine), rng.integers(theirs, size=theirs)) for _ in range(RESAMPLE_COUNT)
+    ]
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return Interval(statistic(slice(None), slice(None)), float(low), float(high))

@@ -40,47 +40,10 @@ AVOID = {
     r"\bbeside the target\b": "write 'relative to the target'",
 }
 # As first words of a docstring: neither a verb, nor one that says what a function does.
-FIRST_WORDS = set(
-    [
-        "give",
-        "gives",
-        "whether",
-        "what",
-        "how",
-        "where",
-        "when",
-        "who",
-        "which",
-        "one",
-        "nothing",
-        "all",
-        "the",
-        "a",
-        "an",
-        "as",
-        "from",
-        "to",
-        "for",
-        "so",
-        "such",
-        "its",
-        "this",
-        "that",
-        "these",
-        "those",
-        "by",
-        "with",
-        "without",
-        "in",
-        "on",
-        "every",
-        "each",
-        "no",
-        "not",
-        "of",
-        "if",
-        "everything",
-    ]
+FIRST_WORDS = re.compile(
+    r"(gives?|whether|what|how|where|when|who|which|one|nothing|all|the|an?|as|from|to|for|so|such|its|this|that|these|"
+    r"those|by|with|without|in|on|every|each|no|not|of|if|everything)\b",
+    re.IGNORECASE,
 )
 
 
@@ -254,7 +217,7 @@ def check_first_words(file: str, tree: ast.Module) -> list[str]:
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or is_property(node):
             continue
         words = (ast.get_docstring(node) or "").split()
-        if words and words[0].strip(",.:;").lower() in FIRST_WORDS:
+        if words and FIRST_WORDS.match(words[0]):
             problems.append(f"{file}:{node.lineno}: {node.name} begins with {words[0]!r}: begin with a verb")
     return problems
 

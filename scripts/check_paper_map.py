@@ -11,7 +11,7 @@ MAP = ROOT / "docs" / "paper_map.md"
 
 
 def resolve(dotted: str) -> bool:
-    """Whether `dotted` is a module, or an attribute path inside one."""
+    """Return whether a dotted name is a module, or an attribute inside one."""
     parts = dotted.split(".")
     for cut in range(len(parts), 0, -1):
         try:
@@ -27,7 +27,7 @@ def resolve(dotted: str) -> bool:
 
 
 def has_test(path: str, name: str) -> bool:
-    """Whether the test file defines a function or class of that name."""
+    """Return whether a test file defines a function or class of this name."""
     file = ROOT / path
     if not file.is_file():
         return False
@@ -38,14 +38,14 @@ def has_test(path: str, name: str) -> bool:
 
 
 def main() -> int:
-    """Print what is missing; succeed when nothing is."""
+    """Print the missing names; return 0 if there are none, else 1."""
     text = MAP.read_text()
     functions = sorted(set(re.findall(r"`(varmix(?:\.\w+)+)`", text)))
     tests = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)))
     missing = [name for name in functions if not resolve(name)]
     missing += [f"{path}::{name}" for path, name in tests if not has_test(path, name)]
     if not functions or not tests:
-        missing.append("(the map names no function or no test at all)")
+        missing.append("(the map names no functions or no tests)")
     for name in missing:
         print(f"docs/paper_map.md names what does not exist: {name}")
     if not missing:

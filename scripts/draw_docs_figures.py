@@ -1,10 +1,10 @@
-"""Draw the figures of the documentation that examples on its pages draw.
+"""Draw the figures of the documentation with the examples on its pages.
 
 Run it from a checkout after `pip install '.[plot]'`:
 
     python scripts/draw_docs_figures.py
 
-It runs the examples of each page as they stand, in an empty folder, and moves the figures they save to `docs/`.
+It runs the examples of each page unchanged in an empty folder, and moves the figures that they save to `docs/`.
 """
 
 import contextlib
@@ -16,12 +16,12 @@ import tempfile
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-FIGURES = {"quickstart.md": ("shares.png",)}  # what the examples of a page save
+FIGURES = {"quickstart.md": ("shares.png",)}  # figures that the examples of a page save
 BLOCK = re.compile(r"^```python\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 
 
 def draw_figures(page: Path, figures: tuple[str, ...]) -> None:
-    """Run the Python blocks of a page, one after the other, and move the figures that they save beside it."""
+    """Run the Python blocks of a page in order, and move the figures that they save next to the page."""
     names: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         before = Path.cwd()

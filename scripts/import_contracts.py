@@ -1,4 +1,4 @@
-"""A contract of import-linter: one package uses only public modules and names of another."""
+"""A contract for import-linter: a package uses only public modules and names of another one."""
 
 import ast
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from importlinter import Contract, ContractCheck, fields, output
 
 
 def find_private_imports(path: Path, library: str) -> Iterator[tuple[int, str]]:
-    """Yield line and dotted name of whatever private a file imports from the library."""
+    """Yield line and dotted name of every private module or name that a file imports from the library."""
     for node in ast.walk(ast.parse(path.read_text())):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -24,13 +24,13 @@ def find_private_imports(path: Path, library: str) -> Iterator[tuple[int, str]]:
 
 
 class PublicNamesOnly(Contract):
-    """Break where a module of `importer` imports a private module of `library`, or a private name."""
+    """The contract is broken if a module of `importer` imports a private module or name of `library`."""
 
     importer = fields.StringField()
     library = fields.StringField()
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        """Look at every import of every file of the package."""
+        """Check every import in every file of the package."""
         package = Path(__file__).parents[1] / str(self.importer)
         broken = [
             f"{path.relative_to(package.parent)}:{line}: {name}"
@@ -40,7 +40,7 @@ class PublicNamesOnly(Contract):
         return ContractCheck(kept=not broken, metadata={"broken": broken})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """Print every import that is broken, with its file and line."""
+        """Print every private import, with its file and line."""
         for line in check.metadata["broken"]:
             output.print_error(line, bold=False)
         output.new_line()

@@ -1,9 +1,9 @@
-"""Print the instruments of the architecture page: how the tree reads, in numbers.
+"""Print numbers about the structure of the source, for the architecture page.
 
     python scripts/instruments.py [--json] [--crossed] [ROOT]
 
-Reads the source as text and syntax trees and imports nothing, so that it measures any checkout.  With `--crossed` it
-also runs the installed varmix (with PyTorch and scikit-learn), and counts the files that one use of it passes through.
+It parses the source without importing it, so that it can measure any checkout. With `--crossed` it also runs the
+installed varmix (with PyTorch and scikit-learn), and counts the files whose functions run in a few typical calls.
 """
 
 import argparse
@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 
-SMALL = 100  # lines below which a module with a single importer belongs in its importer
+SMALL = 100  # lines; a smaller module with a single importer belongs in its importer
 
 
 def list_modules(root: Path) -> dict[str, Path]:
-    """Return the modules of the library and of the lab by dotted name."""
+    """Return the files of library and lab by dotted module name."""
     bases = {"varmix": root / "src", "lab": root}
     found = {}
     for package, base in bases.items():
@@ -30,7 +30,7 @@ def list_modules(root: Path) -> dict[str, Path]:
 
 
 def list_imports(name: str, path: Path, modules: dict[str, Path], *, eager: bool = False) -> set[str]:
-    """Return the modules that one imports, `from package import module` included; `eager` ones run on import."""
+    """Return the modules that a module imports. `eager`: leave out imports inside functions and for type checks."""
     tree, targets = ast.parse(path.read_text()), set()
     lazy: set[ast.AST] = set()
     for node in ast.walk(tree):
@@ -63,7 +63,7 @@ def measure_depth(graph: dict[str, set[str]]) -> int:
 
 
 def find_fragments(modules: dict[str, Path]) -> list[tuple[str, str, int]]:
-    """Return the modules below `SMALL` lines that one other module imports: name, importer, lines."""
+    """Return the small modules with a single importer: name, importer, lines."""
     importers: dict[str, set[str]] = {name: set() for name in modules}
     for name, path in modules.items():
         for target in list_imports(name, path, modules):
@@ -78,12 +78,12 @@ def find_fragments(modules: dict[str, Path]) -> list[tuple[str, str, int]]:
 
 
 def is_public(name: str) -> bool:
-    """Whether no part of a dotted name is marked private."""
+    """Return whether no part of a dotted name begins with an underscore."""
     return not any(part.startswith("_") for part in name.split("."))
 
 
 def measure(root: Path) -> dict[str, float]:
-    """Return the instruments by name."""
+    """Return the numbers by name."""
     modules = list_modules(root)
     library = {name: path for name, path in modules.items() if name.split(".")[0] == "varmix"}
     lines = {name: len(path.read_text().splitlines()) for name, path in modules.items()}
@@ -108,26 +108,27 @@ def measure(root: Path) -> dict[str, float]:
     }
 
 
-def count_files(use: Callable[[], object]) -> int:
-    """Return the number of files of varmix whose functions run during a call; compiled loops count by their wrapper."""
+def trace_files(use: Callable[[], object]) -> list[str]:
+    """Return the files of varmix whose functions run during a call, in order, with those of compiled loops."""
     import varmix
 
-    home, seen = str(Path(varmix.__file__).parent), set()
+    home = Path(varmix.__file__).parent
+    seen: dict[str, None] = {}
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(home):
-            seen.add(frame.f_code.co_filename)
+        if event == "call" and frame.f_code.co_filename.startswith(str(home)):
+            seen[Path(frame.f_code.co_filename).relative_to(home).as_posix()] = None
 
     sys.setprofile(note)
     try:
         use()
     finally:
         sys.setprofile(None)
-    return len(seen)
+    return list(seen)
 
 
-def measure_crossed() -> dict[str, float]:
-    """Return how many files a k-means fit, a batch of a loader, and a sample and an update of a buffer cross."""
+def trace_uses() -> dict[str, list[str]]:
+    """Return the files that a k-means fit, a batch of a loader, and a sample and an update of a buffer cross."""
     import numpy as np
     import torch
 
@@ -151,21 +152,25 @@ def measure_crossed() -> dict[str, float]:
         use()  # compiles
     draws = []
     return {
-        "files crossed by a k-means fit": count_files(lambda: model.fit(X)),
-        "files crossed by a loader's batch": count_files(train),
-        "files crossed by a replay sample": count_files(lambda: draws.append(buffer.sample(8)[1])),
-        "files crossed by a replay update": count_files(lambda: buffer.update(draws[0], np.ones(8))),
+        "a k-means fit": trace_files(lambda: model.fit(X)),
+        "a loader's batch": trace_files(train),
+        "a replay sample": trace_files(lambda: draws.append(buffer.sample(8)[1])),
+        "a replay update": trace_files(lambda: buffer.update(draws[0], np.ones(8))),
     }
 
 
 def main() -> None:
-    """Print the instruments, and the fragments by name."""
+    """Print the instruments, and the fragments and crossed files by name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[1])
     parser.add_argument("--json", action="store_true", help="print numbers only, as JSON")
-    parser.add_argument("--crossed", action="store_true", help="also run varmix and count the files that uses cross")
+    parser.add_argument("--crossed", action="store_true", help="also run varmix and trace the files that uses cross")
     arguments = parser.parse_args()
-    numbers = measure(arguments.root) | (measure_crossed() if arguments.crossed else {})
+    traces = trace_uses() if arguments.crossed else {}
+    numbers = measure(arguments.root)
+    for use, files in traces.items():
+        numbers[f"files crossed by {use}"] = sum("_kernels" not in file for file in files)
+        numbers[f"  with files of compiled loops, {use}"] = len(files)
     if arguments.json:
         print(json.dumps(numbers, indent=2))
         return
@@ -173,6 +178,8 @@ def main() -> None:
         print(f"{name:45} {value:g}")
     for name, importer, lines in find_fragments(list_modules(arguments.root)):
         print(f"  {name} ({lines} lines) is imported by {importer} only")
+    for use, files in traces.items():
+        print(f"  {use} crosses {', '.join(files)}")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Cold start: CPU time from a fresh process to the first result, with nothing compiled yet.
 
-Every use runs in a process of its own with an empty cache, and again with the cache that this left.  Times are
-multiples of what nobody who uses Numba can avoid, measured in the same rounds: importing NumPy and Numba and compiling
-one plain loop.
+Every use runs in its own process with an empty cache, and once more with the cache of this run. Times are given in
+units: one unit is the time to import NumPy and Numba and compile one simple loop, which no program with Numba can
+avoid. It is measured in the same rounds.
 
     python -m lab.benchmarks.cold OTHER_CHECKOUT
 
-compares the library in another checkout with this one, in turns.
+compares the library in another checkout with this one. The two take turns.
 """
 
 import os
@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 
 import varmix
-from lab.refusal import Refusal
+from lab.commands import CommandError
 
 UNIT = """
 import numba
@@ -85,12 +85,12 @@ buffer.update(draw, np.ones(32))
 """,
 }
 GOALS = {"groups": 14, "Dense": 14, "MixtureSGDClassifier": 16, "MixtureKMeans": 14, "ReplayBuffer": 14}
-SOURCE = Path(varmix.__file__).parents[1]  # of the library that is measured
+SOURCE = Path(varmix.__file__).parents[1]  # folder of the measured library
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: rounds of all uses, and which."""
+    """Size of the benchmark: number of rounds, and uses."""
 
     rounds: int = 5
     uses: tuple[str, ...] = tuple(USES)
@@ -100,16 +100,16 @@ FULL_SCALE = Scale()
 
 
 def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
-    """Measure the first result of every use, with an empty and with a full cache, in turns."""
+    """Measure the first result of every use, with an empty and with a full cache."""
     seconds = measure_rounds({"": SOURCE}, scale)
     unit = statistics.median(seconds["unit", "", "empty"])
-    console.print(f"  unit (NumPy, Numba, one plain loop): {unit:.2f} s CPU")
+    console.print(f"  unit (NumPy, Numba, one simple loop): {unit:.2f} s CPU")
     results: dict[str, object] = {"unit, CPU s": unit}
     for use in scale.uses:
         empty, full = (statistics.median(seconds[use, "", cache]) for cache in ("empty", "full"))
         console.print(
-            f"  {use}: {empty:.1f} s CPU with an empty cache, {empty / unit:.1f} units (at most {GOALS[use]}); "
-            f"{full / unit:.1f} units with a full one"
+            f"  {use}: {empty:.1f} s CPU with an empty cache, {empty / unit:.1f} units (goal {GOALS[use]}); "
+            f"{full / unit:.1f} units with a full cache"
         )
         results[use] = {
             "empty cache, CPU s": empty,
@@ -121,10 +121,10 @@ def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
 
 
 def measure_rounds(sources: Mapping[str, Path], scale: Scale) -> dict[tuple[str, str, str], list[float]]:
-    """Return CPU seconds of all rounds, by use, source and state of the cache.  Sources take turns inside a round."""
+    """Return the CPU seconds of all rounds, by use, source and state of the cache. Sources take turns in a round."""
     seconds: dict[tuple[str, str, str], list[float]] = {}
     for source in sources.values():
-        run_process("import varmix.estimators, varmix.rl", source, None)  # writes the bytecode of what is imported
+        run_process("import varmix.estimators, varmix.rl", source, None)  # writes the bytecode of all imports
     for _ in range(scale.rounds):
         seconds.setdefault(("unit", "", "empty"), []).append(run_process(UNIT, SOURCE, None))
         for use in scale.uses:
@@ -137,13 +137,15 @@ def measure_rounds(sources: Mapping[str, Path], scale: Scale) -> dict[tuple[str,
 
 
 def run_process(code: str, source: Path, cache: Path | None) -> float:
-    """Run code in a fresh process with the library of a source and this cache, and return its CPU seconds."""
+    """Run code in a fresh process with this library and cache, and return its CPU seconds."""
     settings = {"PYTHONPATH": str(source), "VARMIX_QUIET": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     if cache is not None:
         settings["NUMBA_CACHE_DIR"] = str(cache)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     if os.name == "nt":
-        raise Refusal("Windows does not say how much CPU time other processes took. Measure cold starts elsewhere.")
+        raise CommandError(
+            "Windows does not report the CPU time of other processes. Measure cold starts on another system."
+        )
     before = os.times()
     subprocess.run([sys.executable, "-c", code], env=environment | settings, check=True)
     after = os.times()
@@ -151,10 +153,10 @@ def run_process(code: str, source: Path, cache: Path | None) -> float:
 
 
 def compare(other: Path, console: Console, scale: Scale = FULL_SCALE) -> None:
-    """Print what first results take with the library of another checkout, and with this one."""
+    """Print the CPU time to the first results with the library of another checkout and with this one."""
     seconds = measure_rounds({"other": other / "src", "this": SOURCE}, scale)
     unit = statistics.median(seconds["unit", "", "empty"])
-    console.print(f"CPU with an empty cache, medians of {scale.rounds} rounds; a unit is {unit:.2f} s")
+    console.print(f"CPU time with an empty cache, medians of {scale.rounds} rounds; one unit is {unit:.2f} s")
     for use in scale.uses:
         before, after = (statistics.median(seconds[use, name, "empty"]) for name in ("other", "this"))
         console.print(

@@ -1,4 +1,4 @@
-"""The benchmarks by name, running them, and the files of their results."""
+"""The command `python -m lab bench`: list of benchmarks, their execution, and the files of results."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -10,14 +10,13 @@ from rich.console import Console
 from lab.benchmarks import bias, cold, core, estimators, kmeans, loaders, norms, replay, sets, solvers
 from lab.benchmarks.peers import CLUSTERING, CPPRB, DPPY, SKLEARN, TORCH, Peer
 from lab.benchmarks.timing import describe_machine
-from lab.commands import find_program
+from lab.commands import cannot_write, find_program, make_writable, unknown_name
 from lab.files import atomic_write
-from lab.refusal import cannot_write, make_writable, refuse_unknown
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is measured, how, and beside whom."""
+    """Title of a benchmark, its function, and the peers that it compares with."""
 
     title: str
     measure: Callable[[Console], dict[str, object]]
@@ -25,28 +24,28 @@ class Benchmark:
 
 
 ENTRIES = {
-    "cold": Benchmark("The first call, with nothing compiled", cold.measure),
-    "core": Benchmark("The core beside PyTorch's samplers", core.measure, (TORCH,)),
-    "bias": Benchmark("Draw-wise bias of the reshuffled mixture", bias.measure),
-    "sets": Benchmark("Sets from k-DPPs beside DPPy", sets.measure, (DPPY,)),
-    "replay": Benchmark("Prioritised replay beside cpprb", replay.measure, (CPPRB,)),
-    "estimators": Benchmark("The estimators beside scikit-learn's SGD", estimators.measure, (SKLEARN,)),
-    "kmeans": Benchmark("k-means beside scikit-learn's minibatches", kmeans.measure, (CLUSTERING,)),
-    "loaders": Benchmark("Loaders beside PyTorch's own", loaders.measure, (TORCH,)),
-    "norms": Benchmark("Per-example gradient norms beside a training step", norms.measure, (TORCH,)),
-    "solvers": Benchmark("How fast the solvers converge", solvers.measure),
+    "cold": Benchmark("First call with nothing compiled", cold.measure),
+    "core": Benchmark("Core, compared with PyTorch's samplers", core.measure, (TORCH,)),
+    "bias": Benchmark("Bias of single batches of the reshuffled mixture", bias.measure),
+    "sets": Benchmark("Sets from k-DPPs, compared with DPPy", sets.measure, (DPPY,)),
+    "replay": Benchmark("Prioritised replay, compared with cpprb", replay.measure, (CPPRB,)),
+    "estimators": Benchmark("Estimators, compared with scikit-learn's SGD", estimators.measure, (SKLEARN,)),
+    "kmeans": Benchmark("k-means, compared with scikit-learn's MiniBatchKMeans", kmeans.measure, (CLUSTERING,)),
+    "loaders": Benchmark("Loaders, compared with PyTorch's DataLoader", loaders.measure, (TORCH,)),
+    "norms": Benchmark("Per-example gradient norms, compared with a training step", norms.measure, (TORCH,)),
+    "solvers": Benchmark("Convergence of the solvers", solvers.measure),
 }
 
 
 def list_benchmarks() -> tuple[str, ...]:
-    """Give all benchmarks."""
+    """Return the names of all benchmarks."""
     return tuple(ENTRIES)
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """Give a benchmark."""
+    """Return a benchmark; raise `CommandError` for an unknown name."""
     if name not in ENTRIES:
-        raise refuse_unknown("benchmark", name, ENTRIES)
+        raise unknown_name("benchmark", name, ENTRIES)
     return ENTRIES[name]
 
 
@@ -58,12 +57,12 @@ GRID_TITLES = {
 
 
 def default_folder() -> Path:
-    """Give where results are: a checkout keeps them with the code, everyone else with the results of experiments."""
+    """Return the folder of results: `lab/results` in a checkout, else with the results of experiments."""
     return CHECKOUT_FOLDER if CHECKOUT_FOLDER.is_dir() else FALLBACK_FOLDER
 
 
 def write_results(folder: Path, name: str, results: Mapping[str, object]) -> Path:
-    """Write the results of a benchmark aside and rename them."""
+    """Write the results of a benchmark atomically and return the file."""
     path = folder / f"{name}.json"
     text = json.dumps(results, indent=1, allow_nan=False)
     with atomic_write(path) as file:
@@ -72,7 +71,7 @@ def write_results(folder: Path, name: str, results: Mapping[str, object]) -> Pat
 
 
 def read_results(folder: Path) -> tuple[dict[str, object], list[str]]:
-    """Give all results in a folder by their titles, and a line for whatever there is to say about missing ones."""
+    """Return all results in a folder by title, and a line for each file that cannot be read."""
     found: dict[str, object] = {}
     lacking = []
     for path in sorted(folder.glob("*.json"), key=_rank_file):
@@ -83,16 +82,16 @@ def read_results(folder: Path) -> tuple[dict[str, object], list[str]]:
         except (ValueError, RecursionError):
             lacking.append(f"benchmarks: {path} is damaged.{_explain_rerun(path.stem)}")
     if not found and not lacking:
-        lacking.append(f"benchmarks: run `{find_program()} bench`")
+        lacking.append(f"benchmarks: none measured yet, run `{find_program()} bench`")
     return found, lacking
 
 
 def _read_json(path: Path) -> object:
-    """Give the content of a file; ValueError unless it is JSON that a page can show."""
+    """Return the content of a file; raise `ValueError` unless it is JSON that a page can show."""
     content = json.loads(path.read_text("utf-8"))
     if not isinstance(content, dict | list):
         raise ValueError(f"Results must be an object or a list, got {type(content).__name__}.")  # noqa: TRY004
-    json.dumps(content, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but no text
+    json.dumps(content, ensure_ascii=False).encode()  # half a surrogate pair is valid JSON, but not valid text
     return content
 
 
@@ -106,13 +105,13 @@ def _find_title(name: str) -> str:
 
 
 def _explain_rerun(name: str) -> str:
-    return f" Make it again: `python -m lab bench {name}`" if name in ENTRIES else ""
+    return f" Measure it again: `python -m lab bench {name}`" if name in ENTRIES else ""
 
 
 def run_benchmarks(asked: Sequence[str], out: Path, console: Console) -> int:
-    """Make the benchmarks that were asked for, all if none; give the exit code.
+    """Run the requested benchmarks, by default all, and return the exit code.
 
-    The console should print lines as they are: without markup, colours for numbers, or wrapping.
+    The console should print lines unchanged: without markup, highlighting or wrapping.
     """
     chosen = list(dict.fromkeys(asked or list_benchmarks()))
     for name in chosen:
@@ -127,7 +126,8 @@ def run_benchmarks(asked: Sequence[str], out: Path, console: Console) -> int:
     except KeyboardInterrupt:
         left = " ".join(chosen[done:])
         console.print(
-            f"Stopped: {done} of {len(chosen)} benchmarks are saved. Go on with: python -m lab bench {left} --out {out}"
+            f"Stopped: {done} of {len(chosen)} benchmarks are saved. "
+            f"Continue with: python -m lab bench {left} --out {out}"
         )
         return 130
     return 0

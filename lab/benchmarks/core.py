@@ -1,4 +1,4 @@
-"""The core beside PyTorch's samplers: draws, updates, building, start-up and memory."""
+"""Draws, updates, construction, start-up and memory of the core, compared with PyTorch's samplers."""
 
 import os
 import subprocess
@@ -53,19 +53,19 @@ print(built, grown, best)
 
 
 def start_up(console: Console, starts: int) -> dict[str, float]:
-    """Import, and the first draw with and without compiled code on disk: one start compiles, the others do not."""
+    """Time the import, and the first draw without and with compiled code on disk."""
     with tempfile.TemporaryDirectory() as cache:
         runs = [_run_code(START_CODE, settings={"NUMBA_CACHE_DIR": cache}) for _ in range(max(starts, 2))]
     imports, cached = (min(spent) for spent in zip(*runs[1:], strict=True))
     console.print(
-        f"Import {imports:.2f} s (limit 1.5); first draw and update {runs[0][1]:.1f} s (compiling), "
-        f"{cached:.2f} s from the cache"
+        f"Import {imports:.2f} s (limit 1.5); first draw and update {runs[0][1]:.1f} s with compilation, "
+        f"{cached:.2f} s with compiled code on disk"
     )
     return {"import s": imports, "first draw, compiling s": runs[0][1], "first draw, cached s": cached}
 
 
 def huge_groups(console: Console, sizes: Iterable[int]) -> dict[str, float]:
-    """Memory of many points beyond the labels, and draws from them beside fewer."""
+    """Measure memory (without the labels) and draws of groups with very many points."""
     rows: dict[str, float] = {}
     if sys.platform != "linux":
         console.print("Memory of huge groups is measured on Linux only.")
@@ -74,18 +74,20 @@ def huge_groups(console: Console, sizes: Iterable[int]) -> dict[str, float]:
         try:
             built, grown, draw = _run_code(HUGE_CODE, str(n))
         except subprocess.CalledProcessError:
-            console.print(f"Groups without replacement, n = {n:.0e}: the process died, most likely out of memory.")
+            console.print(
+                f"Groups without replacement, n = {n:.0e}: the process died, most likely because it ran out of memory."
+            )
             continue
         console.print(
             f"Groups without replacement, n = {n:.0e}: built in {built:.2f} s, {grown / 1e9:.2f} GB "
-            f"({grown / n:.1f} bytes a point, limit 1.5 GB at 1e8), draw of 100 in {1e6 * draw:.1f} us"
+            f"({grown / n:.1f} bytes per point, limit 1.5 GB at 1e8), draw of 100 in {1e6 * draw:.1f} us"
         )
         rows |= {f"GB at {n:.0e}": grown / 1e9, f"us for draw(100) at {n:.0e}": 1e6 * draw}
     return rows
 
 
 def _run_code(code: str, *arguments: str, settings: Mapping[str, str] | None = None) -> list[float]:
-    """Run code in a process of its own; give the numbers it prints."""
+    """Run code in its own process and return the numbers it prints."""
     command, environment = [sys.executable, "-c", code, *arguments], os.environ | dict(settings or {})
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return [float(word) for word in done.stdout.split()]
@@ -93,7 +95,7 @@ def _run_code(code: str, *arguments: str, settings: Mapping[str, str] | None = N
 
 K = 11
 DRAW_SIZES = (1, 100, 250, 1000)
-TIME_LIMITS = {  # what is aimed for, printed beside what is measured
+TIME_LIMITS = {  # goals, printed next to the measurements
     "Dense, m = 1": "limit 10 us",
     "Dense, m = 100": "limit 35 us",
     "Dense, m = 250": "limit 1 x",
@@ -103,7 +105,7 @@ TIME_LIMITS = {  # what is aimed for, printed beside what is measured
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: points, calls and repetitions of the timings, rounds, processes, points in huge groups."""
+    """Size of the benchmark: points, calls and repetitions, rounds, processes, points of huge groups."""
 
     n: int = 145_751
     calls: int = 3000
@@ -117,7 +119,7 @@ FULL_SCALE = Scale()
 
 
 def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
-    """Measure draws and updates, building, metric steps, a million rounds, the start, and memory."""
+    """Measure draws and updates, construction, metric steps, a million rounds, start-up, and memory."""
     return {
         "speed": measure_speed(console, scale),
         "meter us": measure_meter(console, scale),
@@ -130,7 +132,7 @@ def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
 
 
 def measure_speed(console: Console, scale: Scale) -> dict[str, object]:
-    """One draw with its update, and one index of the peer's samplers; the unit is an index of its plain one."""
+    """Measure a draw with its update, and PyTorch's samplers, per index and relative to `RandomSampler`."""
     labels = np.arange(scale.n) % (K - 1)
     families: dict[str, Components] = {
         "Dense": varmix.Dense(make_table(scale.n)),
@@ -147,14 +149,14 @@ def measure_speed(console: Console, scale: Scale) -> dict[str, object]:
     console.print(f"One draw and update, n = {scale.n:,}, k = {K}")
     rows: dict[str, object] = {}
     if one is not None:
-        console.print(f"  RandomSampler takes {1e9 * one:.0f} ns an index")
+        console.print(f"  RandomSampler takes {1e9 * one:.0f} ns per index")
         rows["RandomSampler, one index, ns"] = 1e9 * one
     return rows | {name: _report_row(console, name, spent, one) for name, spent in best.items()}
 
 
 def _report_row(console: Console, name: str, spent: float, one: float | None) -> Mapping[str, float]:
     each = spent / int(name.rsplit(maxsplit=1)[-1])
-    row, line = {"us": 1e6 * spent}, f"  {name:<30}{1e6 * spent:9.2f} us {1e9 * each:9.0f} ns an index"
+    row, line = {"us": 1e6 * spent}, f"  {name:<30}{1e6 * spent:9.2f} us {1e9 * each:9.0f} ns per index"
     if one is not None:
         row["per index over RandomSampler"] = each / one
         line += f" {each / one:8.2f} x RandomSampler"
@@ -163,11 +165,11 @@ def _report_row(console: Console, name: str, spent: float, one: float | None) ->
 
 
 def torch_samplers(n: int) -> dict[str, tuple[Action, int]]:
-    """Give an epoch of the plain sampler, and a few draws of the weighted one; their names end in how many."""
+    """Return actions: an epoch of PyTorch's plain sampler, and draws of its weighted one; names end in their number."""
     import torch
     from torch.utils.data import RandomSampler, WeightedRandomSampler
 
-    torch.set_num_threads(1)  # as ours
+    torch.set_num_threads(1)  # varmix uses one thread
     points, weights = range(n), torch.rand(n)
 
     def epoch() -> None:
@@ -182,20 +184,20 @@ def torch_samplers(n: int) -> dict[str, tuple[Action, int]]:
 
 
 def make_table(n: int, k: int = K - 1) -> FloatArray:
-    """Give a table of k laws over n points."""
+    """Return a table of k laws over n points."""
     values = np.random.default_rng(0).gamma(0.5, size=(n, k))
     laws: FloatArray = values / values.sum(axis=0)
     return laws
 
 
 def draw_and_update(family: Components, m: int) -> Action:
-    """Give one round of a sampler over the family."""
+    """Return an action: one draw and update of a sampler over the family."""
     sampler, norms = varmix.vrm(family, rng=0), np.random.default_rng(1).random(m)
     return lambda: sampler.update(sampler.draw(m), norms)
 
 
 def measure_meter(console: Console, scale: Scale) -> dict[str, float]:
-    """Time what the meter inside a sampler adds to an update, by batch size."""
+    """Time how much the meter adds to an update, by batch size."""
     times = {}
     for m in (32, 128, 1024):
         sampler = varmix.vrm(varmix.Groups(np.arange(scale.n) % (K - 1)), rng=0)
@@ -203,23 +205,23 @@ def measure_meter(console: Console, scale: Scale) -> dict[str, float]:
         add = partial(sampler.meter.add, evidence)
         times[f"m = {m}"] = 1e6 * best_of({"meter": (add, 10 * scale.calls)}, scale.repeats)["meter"]
     shown = ", ".join(f"{name} {value:.2f} us" for name, value in times.items())
-    console.print(f"The meter's part of an update: {shown} (limit 0.5 us up to m = 128)")
+    console.print(f"Share of the meter in an update: {shown} (limit 0.5 us up to m = 128)")
     return times
 
 
 def measure_building(console: Console, scale: Scale) -> dict[str, float]:
-    """Build the families at that size."""
+    """Time the construction of the families."""
     values, labels = make_table(scale.n), np.arange(scale.n) % (K - 1)
     best = best_of(
         {"Dense": (lambda: varmix.Dense(values), 1), "Groups": (lambda: varmix.Groups(labels), 1)}, scale.repeats
     )
-    console.print(f"Building Dense at that size: {1e3 * best['Dense']:.1f} ms (limit 15)")
-    console.print(f"Building Groups at that size: {1e3 * best['Groups']:.1f} ms")
+    console.print(f"Construction of Dense, n = {scale.n:,}: {1e3 * best['Dense']:.1f} ms (limit 15)")
+    console.print(f"Construction of Groups, n = {scale.n:,}: {1e3 * best['Groups']:.1f} ms")
     return {f"{name} ms": 1e3 * spent for name, spent in best.items()}
 
 
 def metric_steps(console: Console, scale: Scale) -> dict[str, float]:
-    """Time the exact metric step where a learner is most of the time: near its optimum."""
+    """Time the exact metric step near its optimum, where learners are most of the time."""
     times = {}
     for k in (2, 11, 20, 50, 100):
         rng = np.random.default_rng(k)
@@ -232,7 +234,7 @@ def metric_steps(console: Console, scale: Scale) -> dict[str, float]:
 
 
 def long_run(console: Console, rounds: int) -> dict[str, float]:
-    """Play many rounds on the blobs, one draw each: what rounding has left of the simplex."""
+    """Make many rounds of one draw on the blobs, and measure the rounding error of the mixture."""
     blob = np.arange(10_000) * 6 // 10_000
     sampler, gamma = varmix.vrm(varmix.Groups(blob), gamma=0.1, rng=0), 0.1
     active, rng = np.isin(blob, (2, 3)), np.random.default_rng(0)
@@ -247,8 +249,8 @@ def long_run(console: Console, rounds: int) -> dict[str, float]:
         least_uniform = min(least_uniform, float(mixture[-1]))
     each = (time.perf_counter() - start) / rounds
     console.print(
-        f"{rounds:,} rounds on the blobs: finite {np.isfinite(sampler.mixture).all()}, sum off by {worst_sum:.1e}, "
-        f"uniform component at least {least_uniform:.6f} (gamma {gamma}), "
-        f"{1e6 * each:.1f} us a round with the loop around it"
+        f"{rounds:,} rounds on the blobs: finite {np.isfinite(sampler.mixture).all()}, error of the sum at most "
+        f"{worst_sum:.1e}, uniform component at least {least_uniform:.6f} (gamma {gamma}), "
+        f"{1e6 * each:.1f} us per round including the Python loop"
     )
     return {"sum off by": worst_sum, "least uniform share": least_uniform}

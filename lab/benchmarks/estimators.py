@@ -1,6 +1,7 @@
-"""An epoch of the estimators beside scikit-learn's SGD, in the same run, and what is left to gain after so many.
+"""Time per epoch and final objective of the estimators, compared with scikit-learn's SGD in the same run.
 
-Both fit whole models, checks and set-up included, with a fixed number of epochs; the time of a fit is divided by them.
+Both fit whole models with a fixed number of epochs. The time of a fit, including checks and set-up, is divided by the
+number of epochs.
 """
 
 import time
@@ -17,14 +18,14 @@ from lab.arrays import FloatArray
 from lab.benchmarks.peers import SKLEARN
 from varmix.solvers import Linear
 
-RATIO_LIMITS = {"shuffle": 1.5, "mixture": 2.0}  # of scikit-learn's time, what is aimed for
+RATIO_LIMITS = {"shuffle": 1.5, "mixture": 2.0}  # goals, as multiples of scikit-learn's time
 LOSSES = {"hinge": "hinge", "log_loss": "logistic"}
 ALPHA = 1e-4
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: data sets, rows of each (None for all), epochs of a fit, and repetitions."""
+    """Size of the benchmark: data sets, rows of each (None for all), epochs of a fit, and repetitions."""
 
     sets: tuple[str, ...] = ("adult", "covtype_2v4")
     rows: int | None = None
@@ -38,7 +39,7 @@ FULL_SCALE = Scale()
 def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
     """Measure every data set with every loss."""
     results: dict[str, object] = {}
-    for name in scale.sets if SKLEARN.present else ():  # the estimators themselves need it
+    for name in scale.sets if SKLEARN.present else ():  # varmix.estimators needs scikit-learn
         try:
             X, y = load_standardised(name, scale.rows)
         except (datasets.DataUnavailable, datasets.DataDamaged) as error:
@@ -51,7 +52,7 @@ def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
 
 
 def load_standardised(name: str, rows: int | None) -> tuple[FloatArray, FloatArray]:
-    """Give features with mean zero and variance one, and labels -1 and 1."""
+    """Return features with mean zero and variance one, and labels -1 and 1."""
     data = datasets.load(name)
     X, y = np.asarray(data.X[:rows], dtype=np.float64), np.asarray(data.y[:rows])
     spread = X.std(axis=0)
@@ -60,13 +61,13 @@ def load_standardised(name: str, rows: int | None) -> tuple[FloatArray, FloatArr
 
 
 def compare_fits(console: Console, X: FloatArray, y: FloatArray, loss: str, scale: Scale) -> dict[str, object]:
-    """Fit in turns; give the least time of a point and epoch, its ratio to the peer's, and the objective reached."""
+    """Fit the models in turns; return shortest time per point and epoch, ratio to the peer, and objective, by model."""
     models = _build_models(loss, scale.epochs)
     problem = Linear(X, y, loss=LOSSES[loss], l2=ALPHA, intercept=True)
     best, objective = dict.fromkeys(models, np.inf), {}
-    for repeat in range(scale.repeats + 1):  # the first compiles
+    for repeat in range(scale.repeats + 1):  # the first repetition compiles
         for name, make in models.items():
-            model, begun = make(), time.thread_time()  # of this thread, because other work would only add to it
+            model, begun = make(), time.thread_time()  # of this thread, without other work on the machine
             model.fit(X, y)
             if repeat:
                 best[name] = min(best[name], time.thread_time() - begun)
@@ -86,8 +87,8 @@ def compare_fits(console: Console, X: FloatArray, y: FloatArray, loss: str, scal
 def _format_line(name: str, row: Mapping[str, float]) -> str:
     limit = f"  limit {RATIO_LIMITS[name]:g} x" if name in RATIO_LIMITS else ""
     return (
-        f"  {name:<15}{row['ns a point']:7.0f} ns a point {row['over SGDClassifier']:6.2f} x SGDClassifier, objective "
-        f"{row['objective above the least']:.2e} above the least{limit}"
+        f"  {name:<15}{row['ns a point']:7.0f} ns per point {row['over SGDClassifier']:6.2f} x SGDClassifier, "
+        f"objective {row['objective above the least']:.2e} above the best{limit}"
     )
 
 

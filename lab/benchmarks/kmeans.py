@@ -1,7 +1,7 @@
-"""Minibatch k-means beside scikit-learn's `MiniBatchKMeans`, in the same run, one thread each.
+"""Minibatch k-means, compared with scikit-learn's `MiniBatchKMeans` in the same run, with one thread each.
 
-An iteration at the same settings; whole fits until the inertia on held-out points that `MiniBatchKMeans` ends with, and
-what becomes of a fit that is seeded over all points; and what the sampler costs in time and memory.
+Three measurements: an iteration with the same settings; whole fits until they reach the held-out inertia of
+`MiniBatchKMeans`, by default and with seeding over all points; and time and memory of the sampler.
 """
 
 import math
@@ -22,19 +22,19 @@ from lab.benchmarks.peers import CLUSTERING
 from lab.benchmarks.timing import Action
 from lab.datasets.components import whiten_components
 
-MNIST_COMPONENTS = 10  # of mnist
+MNIST_COMPONENTS = 10  # principal components
 MIN_SPEEDUPS = {
     "kdd_bio": 1.5,
     "chest_accel": 1.5,
     "mnist": 0.9,
-}  # times faster than the peer to its own inertia, aimed for
+}  # goals: times faster than the peer to reach its inertia
 PEER_SETTINGS: dict[str, dict[str, float]] = {"its defaults": {}, "no reassignment": {"reassignment_ratio": 0.0}}
-MAX_BYTES_PER_POINT = 32  # a point beyond X, at most
+MAX_BYTES_PER_POINT = 32  # goal, in addition to X
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: data sets, rows of each (None for all), clusters, batch, passes, seeds, steps, repeats."""
+    """Size of the benchmark: data sets, rows of each (None for all), clusters, batch, seeds, steps, repetitions."""
 
     sets: tuple[str, ...] = ("kdd_bio", "chest_accel", "mnist")
     rows: int | None = None
@@ -49,9 +49,9 @@ FULL_SCALE = Scale()
 
 
 def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
-    """Measure every data set that is at hand."""
+    """Measure every data set that is present or can be fetched."""
     results: dict[str, object] = {}
-    for name in scale.sets if CLUSTERING.present else ():  # the estimator itself needs it
+    for name in scale.sets if CLUSTERING.present else ():  # varmix.estimators needs scikit-learn
         try:
             X = load_points(name, scale.rows)
         except (datasets.DataUnavailable, datasets.DataDamaged) as error:
@@ -74,16 +74,16 @@ def _one_thread() -> Any:  # noqa: ANN401 - a context of threadpoolctl, which ha
 
 
 def load_points(name: str, rows: int | None) -> FloatArray:
-    """Give the points as they come, of mnist the whitened components."""
+    """Return the points of a data set; for mnist, whitened principal components."""
     X = datasets.load(name).X[:rows]
     return whiten_components(X, MNIST_COMPONENTS) if name == "mnist" else np.ascontiguousarray(X, dtype=np.float64)
 
 
 def time_iteration(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
-    """Time a pass over the data in steps of one batch, without what comes before and after, from the same centres.
+    """Time the iterations of one epoch from the same centres, without the work before and after them.
 
-    `MiniBatchKMeans.fit` draws every batch by sample weights, which takes a look at all of them; its `partial_fit` is
-    given batches, and checks each.  Ours has to draw, and to learn.
+    `MiniBatchKMeans.fit` draws every batch by sample weights, which reads the weights of all points. Its `partial_fit`
+    receives batches and checks each one. Ours draws and learns.
     """
     from sklearn.cluster import MiniBatchKMeans
 
@@ -92,10 +92,10 @@ def time_iteration(console: Console, X: FloatArray, scale: Scale) -> dict[str, f
     seeding: Seeding = plus_plus(X, scale.clusters, 0)
     steps = len(X) // scale.batch
 
-    def fit(passes: int) -> Action:
+    def fit(epochs: int) -> Action:
         same = {"init": seeding.centers, "batch_size": scale.batch, "random_state": 0, "n_init": 1}
         endless = {"max_no_improvement": None, "tol": 0.0, "reassignment_ratio": 0.0, "compute_labels": False}
-        return lambda: MiniBatchKMeans(scale.clusters, max_iter=passes, **same, **endless).fit(X)
+        return lambda: MiniBatchKMeans(scale.clusters, max_iter=epochs, **same, **endless).fit(X)
 
     def stream() -> None:
         model = MiniBatchKMeans(scale.clusters, init=seeding.centers, n_init=1, reassignment_ratio=0.0, random_state=0)
@@ -106,26 +106,26 @@ def time_iteration(console: Console, X: FloatArray, scale: Scale) -> dict[str, f
         return lambda: Descent(X, seeding.centers, batch=scale.batch).run(made, steps)
 
     actions = {
-        "one pass": fit(1),
-        "two passes": fit(2),
+        "one epoch": fit(1),
+        "two epochs": fit(2),
         "partial_fit": stream,
         "uniform": run(varmix.uniform(len(X), rng=0)),
         "cells": run(cells(seeding, rng=0)),
     }
     best = _time_fastest(actions, scale.repeats)
-    peer = max(best["two passes"] - best["one pass"], 0.0)
+    peer = max(best["two epochs"] - best["one epoch"], 0.0)
     rows = {"MiniBatchKMeans": peer, **{name: best[name] for name in ("partial_fit", "uniform", "cells")}}
     for name, spent in rows.items():
         limit = "  limit 1 x" if name == "uniform" else ""
-        beside = f"{spent / peer:6.2f} x MiniBatchKMeans" if peer else ""
-        console.print(f"  {name:<17}{1e6 * spent / steps:7.1f} us an iteration of {scale.batch} {beside}{limit}")
+        ratio = f"{spent / peer:6.2f} x MiniBatchKMeans" if peer else ""
+        console.print(f"  {name:<17}{1e6 * spent / steps:7.1f} us per iteration of {scale.batch} {ratio}{limit}")
     return {f"{name} us": 1e6 * spent / steps for name, spent in rows.items()}
 
 
 def _time_fastest(actions: Mapping[str, Action], repeats: int) -> dict[str, float]:
-    """Give the least time of every action, in turns, of this thread: other work on the machine would only add to it."""
+    """Return the shortest time of every action in seconds of this thread; the actions take turns."""
     best = dict.fromkeys(actions, math.inf)
-    for repeat in range(repeats + 1):  # the first compiles
+    for repeat in range(repeats + 1):  # the first repetition compiles
         for name, action in actions.items():
             begun = time.thread_time()
             action()
@@ -135,11 +135,11 @@ def _time_fastest(actions: Mapping[str, Action], repeats: int) -> dict[str, floa
 
 
 def race_fits(console: Console, X: FloatArray, name: str, scale: Scale) -> dict[str, dict[str, float]]:
-    """Time whole fits: the peer's, and ours with as many steps as its inertia takes.
+    """Time whole fits: the peer's, and ours with as many steps as it needs to reach the peer's inertia.
 
-    Medians over seeds, on a fifth of the points that are held out.  Ours get more and more steps until their inertia is
-    that of the peer; seeding, checks of the input and labels of all points are in both times.  By default the peer puts
-    small clusters elsewhere, which costs it much where there are outliers, so it runs without that too.
+    Times and inertias are medians over seeds; inertias are of a held-out fifth of the points. Our number of steps grows
+    until the inertia is that of the peer. Both times include seeding, checks of the input and labels of all points. By
+    default the peer reassigns small clusters, which hurts with outliers, so it also runs without reassignment.
     """
     from sklearn.cluster import MiniBatchKMeans
 
@@ -170,10 +170,10 @@ def race_fits(console: Console, X: FloatArray, name: str, scale: Scale) -> dict[
 
 
 def _measure_fits(make: Callable[[int], Any], train: FloatArray, held: FloatArray, scale: Scale) -> tuple[float, float]:
-    """Give the median inertia on held-out points and the median time of a fit, of which each is the least of some."""
+    """Return the median over seeds of the held-out inertia, and of the shortest time of a fit."""
     from varmix.estimators.clustering import inertia
 
-    make(0).fit(train[: 10 * scale.clusters])  # compiles
+    make(0).fit(train[: 10 * scale.clusters])  # compile first
     ends, times = [], []
     for seed in range(scale.seeds):
         spent = []
@@ -187,34 +187,35 @@ def _measure_fits(make: Callable[[int], Any], train: FloatArray, held: FloatArra
 
 
 def _describe_race(peer: str, row: dict[str, float], asked: float | None) -> str:
-    limit = "" if asked is None else f" (aimed for: {asked:g})"
-    reached = "not in as many steps as were tried"
+    limit = "" if asked is None else f" (goal {asked:g})"
+    reached = "in none of the tried numbers of steps"
     if "times faster" in row:
         number, faster, spent = row["steps"], row["times faster"], row["MixtureKMeans s"]
-        reached = f"after {number:.0f} step{'s' * (number > 1)}, {spent:.3f} s in all, {faster:.2f} times faster"
+        reached = f"after {number:.0f} step{'s' * (number > 1)}, {spent:.3f} s in total, {faster:.2f} times faster"
     return (
-        f"  MiniBatchKMeans, {peer}, takes {row['MiniBatchKMeans s']:.3f} s; MixtureKMeans has its inertia {reached}"
-        f"{limit}; by default it takes {row['by default s']:.3f} s to {row['by default, of that inertia']:.4f} of it, "
-        f"seeded over all points {row['seeded over all s']:.3f} s to {row['seeded over all, of that inertia']:.4f}"
+        f"  MiniBatchKMeans, {peer}, takes {row['MiniBatchKMeans s']:.3f} s. MixtureKMeans reaches its inertia "
+        f"{reached}{limit}. By default it takes {row['by default s']:.3f} s and ends at "
+        f"{row['by default, of that inertia']:.4f} of this inertia; with seeding over all points, "
+        f"{row['seeded over all s']:.3f} s and {row['seeded over all, of that inertia']:.4f}"
     )
 
 
 def measure_sampler(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
-    """Time the set-up of the sampler from a seeding, and count the bytes of a point that it and a whole fit need."""
+    """Measure the set-up time of the sampler from a seeding, and the bytes per point of it and of a whole fit."""
     from varmix.estimators.clustering import cells, plus_plus
 
     seeding = plus_plus(X, scale.clusters, 0)
     best = _time_fastest({"set-up": lambda: cells(seeding, rng=0)}, 3 * scale.repeats)["set-up"]
     kept, peak = (number / len(X) for number in _measure_memory(X, scale))
     console.print(
-        f"  set-up of the sampler {1e3 * best:.2f} ms; {kept:.1f} bytes a point with the seeding, {peak:.1f} at the "
-        f"peak of a fit (limit {MAX_BYTES_PER_POINT})"
+        f"  set-up of the sampler {1e3 * best:.2f} ms; {kept:.1f} bytes per point with the seeding, {peak:.1f} at "
+        f"the peak of a fit (limit {MAX_BYTES_PER_POINT})"
     )
     return {"set-up ms": 1e3 * best, "kept, bytes a point": kept, "peak of a fit, bytes a point": peak}
 
 
 def _measure_memory(X: FloatArray, scale: Scale) -> tuple[int, int]:
-    """Give the bytes that a seeding and its sampler keep, and that a fit has at most, beyond X."""
+    """Return the bytes of a seeding with its sampler, and the peak of a fit, both without X."""
     from varmix.estimators import MixtureKMeans
     from varmix.estimators.clustering import cells, plus_plus
 

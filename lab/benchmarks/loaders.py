@@ -1,8 +1,8 @@
-"""What adaptive loading costs: a step of `AdaptiveLoader`, feedback included, beside a `DataLoader` that shuffles.
+"""Overhead of `AdaptiveLoader`: a step with feedback, compared with a shuffling `DataLoader`.
 
-Both load the same tensors in batches of 128, without and with workers; ten groups and the uniform component.  First as
-a `TensorDataset`, whose batches an `AdaptiveLoader` takes at once; then as a dataset that gives item by item to both.
-Whole passes are timed, so that what a `DataLoader` does at the beginning of each, to shuffle, counts too.
+Both load the same tensors in batches of 128, without and with workers; the mixture has ten groups and the uniform
+component. The tensors come first as a `TensorDataset`, from which `AdaptiveLoader` takes whole batches, then as a
+dataset that both read item by item. Whole epochs are timed, so that the shuffle at the start of each one counts.
 """
 
 import time
@@ -21,7 +21,7 @@ DATASET_KINDS = ("TensorDataset", "item by item")
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: items, features of each, passes, workers, items of the huge dataset."""
+    """Size of the benchmark: items, features of each, epochs, workers, items of the huge dataset."""
 
     n: int = 60_000
     features: tuple[int, ...] = (784, 16)
@@ -34,11 +34,11 @@ FULL_SCALE = Scale()
 
 
 def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
-    """Measure the overhead a step, and a dataset with more items than single precision can count."""
+    """Measure the overhead per step, and a dataset with more items than single precision can count."""
     if not TORCH.present:
         console.print(TORCH.absence)
         return {}
-    console.print(f"A step of {BATCH_SIZE} items, k = {K}, feedback included, over a DataLoader that shuffles")
+    console.print(f"A step of {BATCH_SIZE} items with feedback, k = {K}, compared with a DataLoader that shuffles")
     overheads = {
         f"{kind}, {features} features, {workers} workers": measure_overhead(console, scale, kind, features, workers)
         for kind in DATASET_KINDS
@@ -49,7 +49,7 @@ def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
 
 
 def measure_overhead(console: Console, scale: Scale, kind: str, features: int, workers: int) -> dict[str, float]:
-    """Pass over both in turns, and compare the quickest passes; workers keep running in between."""
+    """Time epochs of both loaders in turns, and compare the fastest ones; workers keep running in between."""
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
@@ -68,13 +68,13 @@ def measure_overhead(console: Console, scale: Scale, kind: str, features: int, w
         _, draw = item
         adaptive.update(draw, norms[: len(draw.weights)])
 
-    passes = {"plain": (plain, _do_nothing), "adaptive": (adaptive, learn)}
-    for each in passes.values():
-        _time_pass(*each)  # start workers, compile
-    best = dict.fromkeys(passes, float("inf"))
+    loaders = {"plain": (plain, _do_nothing), "adaptive": (adaptive, learn)}
+    for each in loaders.values():
+        _time_epoch(*each)  # start workers, compile
+    best = dict.fromkeys(loaders, float("inf"))
     for _ in range(scale.repeats):
-        for name, each in passes.items():
-            best[name] = min(best[name], _time_pass(*each))
+        for name, each in loaders.items():
+            best[name] = min(best[name], _time_epoch(*each))
     ratio = best["adaptive"] / best["plain"]
     console.print(
         f"  {kind:<14}{features:>5} features, {workers} workers {1e6 * best['plain']:7.0f} us plain "
@@ -88,8 +88,8 @@ def _do_nothing(item: Any) -> None:  # noqa: ANN401
     pass
 
 
-def _time_pass(loader: Any, use: Callable[[Any], None]) -> float:  # noqa: ANN401
-    """Give the seconds per batch of a whole pass."""
+def _time_epoch(loader: Any, use: Callable[[Any], None]) -> float:  # noqa: ANN401
+    """Return the seconds per batch of a whole epoch."""
     start = time.perf_counter()
     for item in loader:
         use(item)
@@ -97,7 +97,7 @@ def _time_pass(loader: Any, use: Callable[[Any], None]) -> float:  # noqa: ANN40
 
 
 def measure_huge(console: Console, n: int) -> dict[str, float]:
-    """Build a loader over many items, and take batches of it."""
+    """Time the construction of a loader over many items, and its batches."""
     from lab.benchmarks.torch_modules import Numbers
     from varmix.torch import AdaptiveLoader
 
@@ -105,9 +105,9 @@ def measure_huge(console: Console, n: int) -> dict[str, float]:
     start = time.perf_counter()
     loader = AdaptiveLoader(Numbers(n), labels, BATCH_SIZE, rng=0, steps=50)
     built = time.perf_counter() - start
-    first, second = (_time_pass(loader, lambda item: loader.update(item[1], np.ones(BATCH_SIZE))) for _ in range(2))
+    first, second = (_time_epoch(loader, lambda item: loader.update(item[1], np.ones(BATCH_SIZE))) for _ in range(2))
     console.print(
-        f"{n:,} items: built in {built:.2f} s, {1e6 * second:.0f} us a step (with shuffling every group once: "
-        f"{50 * first:.2f} s for the first 50)"
+        f"{n:,} items: built in {built:.2f} s, {1e6 * second:.0f} us per step (the first 50 steps, which shuffle every "
+        f"group, take {50 * first:.2f} s)"
     )
     return {"items": n, "built, s": built, "us a step": 1e6 * second}

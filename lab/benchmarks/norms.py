@@ -1,7 +1,7 @@
-"""Time and memory of per-example gradient norms, beside the training step that they are for.
+"""Time and memory of per-example gradient norms, compared with a training step.
 
-Three networks, one step each: forward and backward; the same with the norms that `ghost` takes from it; and the same
-with those of `exact`, which makes a pass of its own.
+For three networks: a step (forward and backward), a step with norms from `ghost`, which reads them from the backward
+pass, and a step with norms from `exact`, which makes another forward and backward pass.
 """
 
 import os
@@ -18,7 +18,7 @@ from lab.benchmarks.timing import Action, best_of
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: examples, side of images, length of sequences, width of networks, and repetitions."""
+    """Size of the benchmark: examples, image side, sequence length, network width, calls and repetitions."""
 
     examples: int = 128
     side: int = 16
@@ -32,7 +32,7 @@ FULL_SCALE = Scale()
 
 
 def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
-    """Measure a step of every network, plain and with norms."""
+    """Measure a step of every network, without and with norms."""
     if not TORCH.present:
         console.print(TORCH.absence)
         return {}
@@ -40,7 +40,7 @@ def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
 
 
 def make_tasks(scale: Scale) -> dict[str, tuple[Any, Any, Any]]:
-    """Give networks with a batch of inputs and targets."""
+    """Return the networks, each with a batch of inputs and targets."""
     import torch
 
     from lab.benchmarks.torch_modules import Transformer, build_cnn, build_mlp
@@ -87,7 +87,7 @@ def _measure_network(
 
 
 def make_steps(model: Any, x: Any, y: Any) -> dict[str, Action]:  # noqa: ANN401
-    """Give a training step without its update, plain and with norms."""
+    """Return training steps without the parameter update: plain, with ghost norms, with exact norms."""
     from torch.nn.functional import cross_entropy
 
     from varmix.torch import norms
@@ -109,11 +109,11 @@ def make_steps(model: Any, x: Any, y: Any) -> dict[str, Action]:  # noqa: ANN401
 
 
 def measure_peak(model: Any, action: Callable[[], object]) -> int:  # noqa: ANN401
-    """Give the most bytes that tensors took at any one time, gradients included, parameters and batch not."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler tells when it starts and stops
+    """Return the peak memory of tensors in bytes, with gradients, without parameters and batch."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # keeps the profiler from printing when it starts and stops
     from torch.profiler import ProfilerActivity, profile
 
-    model.zero_grad()  # what is freed and was not counted would be missing
+    model.zero_grad()  # gradients that exist before the measurement would be counted only when freed
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         action()
     events = (event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]")

@@ -1,4 +1,4 @@
-"""Peers: what people would use instead, each of them optional."""
+"""Peers: packages to compare with. All of them are optional."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -9,7 +9,7 @@ from lab.commands import format_install
 
 @dataclass(frozen=True)
 class Peer:
-    """A package to compare with: its name, the module that is imported, and the extra that brings it."""
+    """A package to compare with: its name, the module to import, and the extra that installs it."""
 
     name: str
     module: str
@@ -17,7 +17,7 @@ class Peer:
 
     @property
     def present(self) -> bool:
-        """Whether it can be imported; what is installed but broken cannot."""
+        """Whether the package can be imported. A broken installation counts as missing."""
         try:
             import_module(self.module)
         except (ImportError, OSError):
@@ -26,7 +26,7 @@ class Peer:
 
     @property
     def version(self) -> str:
-        """The version that is installed."""
+        """Installed version."""
         try:
             return version(self.name)
         except PackageNotFoundError:
@@ -34,8 +34,8 @@ class Peer:
 
     @property
     def absence(self) -> str:
-        """What to say when it is missing."""
-        return f"{self.name} is not installed, so nothing is compared with it: {format_install(self.extra)}"
+        """Message for a missing package, with the command that installs it."""
+        return f"{self.name} is not installed and is left out. Install it with: {format_install(self.extra)}"
 
 
 TORCH = Peer("torch", "torch.utils.data", "torch")

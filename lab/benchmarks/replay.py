@@ -1,6 +1,6 @@
-"""Speed and memory of prioritised replay: nine settings and uniform, beside cpprb's one setting in the same run.
+"""Speed and memory of prioritised replay with nine settings and uniform, compared with cpprb with one setting.
 
-The transitions are CartPole's: four numbers before, four after, an action, a reward and an end.
+The transitions have the shape of CartPole: two observations of four numbers, an action, a reward and an end.
 """
 
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ OBSERVATION_SPACE, ACTION_SPACE = (
     SimpleNamespace(shape=(4,), dtype=np.float32),
     SimpleNamespace(shape=(), dtype=np.int64),
 )
-MAX_DRAW_MICROSECONDS = 60  # us for a draw of 64 with all ratios and telling 64 errors, at a million items
-MAX_BYTES_PER_ITEM = 24  # an item
+MAX_DRAW_MICROSECONDS = 60  # goal for a draw of 64 with all ratios and an update with 64 errors, at a million items
+MAX_BYTES_PER_ITEM = 24  # goal
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: items of the family, transitions of the buffers, calls and repetitions."""
+    """Size of the benchmark: items of the family, transitions of the buffers, calls and repetitions."""
 
     items: tuple[int, ...] = (10**4, 10**5, 10**6)
     buffer: int = 10**5
@@ -49,13 +49,15 @@ def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
 
 
 def make_errors(count: int, seed: int = 0) -> FloatArray:
-    """Give TD errors with heavy tails, as they are in practice."""
+    """Return TD errors with heavy tails, as in practice."""
     return np.random.default_rng(seed).standard_t(3, size=count)
 
 
 def measure_family(console: Console, scale: Scale) -> dict[str, float]:
-    """A draw of 64 with the ratios of ten components, and telling 64 errors, through `Replay` itself."""
-    console.print(f"{len(PAPER_SETTINGS)} settings and uniform, a draw of {M} with all ratios, then {M} errors told:")
+    """Time a draw of 64 with the ratios of all ten components and an update with 64 errors, through `Replay`."""
+    console.print(
+        f"{len(PAPER_SETTINGS)} settings and uniform, a draw of {M} with all ratios, then an update with {M} errors:"
+    )
     actions: dict[str, tuple[Action, int]] = {}
     for n in scale.items:
         actions[f"{n:,} items, family"] = _make_family_action(n), scale.calls
@@ -69,19 +71,19 @@ def measure_family(console: Console, scale: Scale) -> dict[str, float]:
 
 def _make_family_action(n: int) -> Action:
     replay = _fill_replay(n)
-    laws, uniforms, told = varmix.components.with_uniform(replay), Uniforms(1), _cycle_errors()
+    laws, uniforms, errors = varmix.components.with_uniform(replay), Uniforms(1), _cycle_errors()
     lanes = np.sort(np.random.default_rng(2).integers(0, laws.k, M))
 
     def action() -> None:
         atoms, _ = laws.draw(lanes, uniforms)
-        replay.set_delta(atoms, next(told))
+        replay.set_delta(atoms, next(errors))
 
     return action
 
 
 def _make_sampler_action(n: int) -> Action:
-    sampler, told = varmix.vrm(_fill_replay(n), rng=1), _cycle_errors()
-    return lambda: sampler.update(sampler.draw(M), np.abs(next(told)))
+    sampler, errors = varmix.vrm(_fill_replay(n), rng=1), _cycle_errors()
+    return lambda: sampler.update(sampler.draw(M), np.abs(next(errors)))
 
 
 def _fill_replay(n: int) -> varmix.Replay:
@@ -95,7 +97,7 @@ def _cycle_errors() -> "cycle[FloatArray]":
 
 
 def measure_buffers(console: Console, scale: Scale) -> dict[str, float]:
-    """Sampling 64 transitions and updating them, and adding one: ours, and cpprb's with one setting."""
+    """Time sampling and updating 64 transitions, and adding one, for our buffer and cpprb's."""
     console.print(f"Buffers of {scale.buffer:,} transitions, {M} sampled and updated, and one added:")
     rows = np.random.default_rng(4).normal(size=(scale.buffer, 4)).astype(np.float32)
     ours, actions = _make_own_actions(rows), {}
@@ -116,7 +118,7 @@ def measure_buffers(console: Console, scale: Scale) -> dict[str, float]:
 
 
 def _make_own_actions(rows: AnyArray) -> tuple[Action, Action]:
-    buffer, told, after = (
+    buffer, errors, after = (
         ReplayBuffer(len(rows), OBSERVATION_SPACE, ACTION_SPACE, rng=0),
         _cycle_errors(),
         np.zeros(4, np.float32),
@@ -126,7 +128,7 @@ def _make_own_actions(rows: AnyArray) -> tuple[Action, Action]:
 
     def learn() -> None:
         _, draw = buffer.sample(M)
-        buffer.update(draw, next(told))
+        buffer.update(draw, next(errors))
 
     return learn, lambda: buffer.add(rows[0], 1, 1.0, after, False)
 
@@ -135,20 +137,20 @@ def _make_cpprb_actions(rows: AnyArray) -> tuple[Action, Action]:
     from cpprb import PrioritizedReplayBuffer
 
     fields = {"obs": {"shape": 4}, "act": {"dtype": np.int64}, "rew": {}, "next_obs": {"shape": 4}, "done": {}}
-    buffer, told = PrioritizedReplayBuffer(len(rows), fields, alpha=0.6, eps=0.01), _cycle_errors()
+    buffer, errors = PrioritizedReplayBuffer(len(rows), fields, alpha=0.6, eps=0.01), _cycle_errors()
     buffer.add(obs=rows, act=np.ones(len(rows)), rew=np.ones(len(rows)), next_obs=rows, done=np.zeros(len(rows)))
     after = np.zeros(4, np.float32)
 
     def learn() -> None:
         batch = buffer.sample(M, 0.4)
-        buffer.update_priorities(batch["indexes"], np.abs(next(told)))
+        buffer.update_priorities(batch["indexes"], np.abs(next(errors)))
 
     return learn, lambda: buffer.add(obs=rows[0], act=1, rew=1.0, next_obs=after, done=0.0)
 
 
 def measure_memory(console: Console, scale: Scale) -> dict[str, float]:
-    """Bytes of all that a `Replay` keeps, an item."""
-    console.print(f"Memory of the table, for any number of settings (limit {MAX_BYTES_PER_ITEM} where items are many):")
+    """Return the bytes per item of a `Replay`."""
+    console.print(f"Bytes per item, for any number of settings (limit {MAX_BYTES_PER_ITEM} for many items):")
     found = {f"{n:,} items, bytes an item": varmix.Replay(n).nbytes / n for n in scale.items}
     for name, size in found.items():
         console.print(f"  {name:<48}{size:8.1f}")

@@ -1,7 +1,7 @@
-"""Speed of k-DPP minibatches through the public sampler, beside DPPy's exact k-DPP in the same run.
+"""Speed of k-DPP minibatches through the public sampler, compared with DPPy's exact k-DPP in the same run.
 
-The data are those of section 6.2 of the paper: ten features, ten of the points scaled by ten; sets of five, three
-ridges and the uniform component.
+The data are those of section 6.2 of the paper: ten features, and ten of the points scaled by ten. The mixture draws
+sets of five points with three ridges and the uniform component.
 """
 
 import time
@@ -18,13 +18,13 @@ from lab.benchmarks.timing import Action, best_of
 from varmix.reweight import horvitz_thompson
 
 SET_SIZE, D, RIDGES = 5, 10, (1.0, 10.0, 100.0)
-TIME_LIMITS = {1: "limit 12 us", 64: "limit 4 us"}  # what is aimed for, printed beside what is measured
+TIME_LIMITS = {1: "limit 12 us", 64: "limit 4 us"}  # goals, printed next to the measurements
 MIXTURES = {"a quarter each": (0.25, 0.25, 0.25, 0.25), "least ridge": (0.9, 0.0, 0.0, 0.1)}
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: a few points and many, those that set-up is timed with, calls and repetitions."""
+    """Size of the benchmark: few and many points, points for the set-up, calls and repetitions."""
 
     few: int = 1000
     many: int = 10**6
@@ -37,13 +37,13 @@ FULL_SCALE = Scale()
 
 
 def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
-    """Measure draws of sets, and building."""
-    console.print(f"Sets of {SET_SIZE} of points with {D} features, ridges {RIDGES} and uniform, with all ratios:")
+    """Measure draws of sets, and the set-up."""
+    console.print(f"Sets of {SET_SIZE} points with {D} features; ridges {RIDGES} and uniform; with all ratios:")
     return {"draws": measure_draws(console, scale), "set-up": measure_building(console, scale)}
 
 
 def make_features(n: int, seed: int = 0) -> FloatArray:
-    """Give n points, ten of them far out."""
+    """Return n points, ten of them outliers."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, D))
     X[rng.choice(n, 10, replace=False)] *= 10
@@ -51,14 +51,14 @@ def make_features(n: int, seed: int = 0) -> FloatArray:
 
 
 def measure_draws(console: Console, scale: Scale) -> dict[str, object]:
-    """One draw with all ratios, from few points and from many, and DPPy's (which gives no ratios)."""
+    """Time a draw with all ratios, from few and from many points, and DPPy's draw, which has no ratios."""
     actions = make_own_draws(scale)
     rows: dict[str, object] = {}
     if DPPY.present:
         sample, set_up = dppy_sampler(make_features(scale.few), RIDGES[0])
         actions = {"DPPy": (sample, scale.calls // 100), **actions}
         rows["DPPy set-up ms"] = 1e3 * set_up
-        console.print(f"  DPPy's set-up takes {1e3 * set_up:.0f} ms a ridge")
+        console.print(f"  DPPy's set-up takes {1e3 * set_up:.0f} ms per ridge")
     a_set = {
         name: spent / (64 if name.endswith("m = 64") else 1) for name, spent in best_of(actions, scale.repeats).items()
     }
@@ -68,18 +68,18 @@ def measure_draws(console: Console, scale: Scale) -> dict[str, object]:
         for m in TIME_LIMITS:
             growth = a_set[_format_title(scale.many, name, m)] / a_set[_format_title(scale.few, name, m)]
             console.print(
-                f"  {name}, m = {m}: {scale.many:,} points cost {growth:.2f} times what {scale.few:,} do (limit 6)"
+                f"  {name}, m = {m}: {scale.many:,} points take {growth:.2f} times as long as {scale.few:,} (limit 6)"
             )
             rows[f"growth, {name}, m = {m}"] = growth
     if "DPPy" in a_set:
         times = a_set["DPPy"] / max(a_set[_format_title(scale.few, name, 1)] for name in MIXTURES)
-        console.print(f"  DPPy over the slowest single draw: {times:.0f} times (limit 60)")
+        console.print(f"  DPPy takes {times:.0f} times as long as our slowest single draw (limit 60)")
         rows["DPPy over the slowest single draw"] = times
     return rows
 
 
 def make_own_draws(scale: Scale) -> dict[str, tuple[Action, int]]:
-    """Give the draws that are timed, and how many calls at a time."""
+    """Return our draws to time, each with its number of calls."""
     actions: dict[str, tuple[Action, int]] = {}
     for n in (scale.few, scale.many):
         family = varmix.components.with_uniform(varmix.KDpp(make_features(n), SET_SIZE, RIDGES))
@@ -100,10 +100,10 @@ def make_own_draws(scale: Scale) -> dict[str, tuple[Action, int]]:
 
 
 def dppy_sampler(X: FloatArray, ridge: float) -> tuple[Action, float]:
-    """Give a draw of DPPy's exact k-DPP, and the seconds until the first one, most of them an eigendecomposition."""
+    """Return a draw of DPPy's exact k-DPP, and its set-up time in seconds, mostly an eigendecomposition."""
     from dppy.finite_dpps import FiniteDPP
 
-    rng = np.random.RandomState(0)  # DPPy takes no other
+    rng = np.random.RandomState(0)  # DPPy accepts no newer generator
     start = time.perf_counter()
     process = FiniteDPP("likelihood", L=X @ X.T + ridge * np.eye(len(X)))
     sample = partial(process.sample_exact_k_dpp, size=SET_SIZE, random_state=rng)
@@ -112,7 +112,7 @@ def dppy_sampler(X: FloatArray, ridge: float) -> tuple[Action, float]:
 
 
 def measure_building(console: Console, scale: Scale) -> dict[str, float]:
-    """Build the family from features."""
+    """Time the construction of the family from features."""
     actions = {f"n = {n:,}": (partial(varmix.KDpp, make_features(n), SET_SIZE, RIDGES), 1) for n in scale.built}
     best = best_of(actions, max(scale.repeats // 3, 1))
     for name, spent in best.items():
@@ -127,7 +127,7 @@ def _format_title(n: int, name: str, m: int) -> str:
 
 def _report_row(console: Console, name: str, spent: float, peer: float | None, scale: Scale) -> dict[str, float]:
     limits = {_format_title(scale.few, mixture, m): limit for mixture in MIXTURES for m, limit in TIME_LIMITS.items()}
-    row, line = {"us a set": 1e6 * spent}, f"  {name:<42}{1e6 * spent:9.2f} us a set  {limits.get(name, '')}"
+    row, line = {"us a set": 1e6 * spent}, f"  {name:<42}{1e6 * spent:9.2f} us per set  {limits.get(name, '')}"
     if peer is not None and name != "DPPy":
         row["times faster than DPPy"] = peer / spent
         line += f"  {peer / spent:6.0f} x faster than DPPy"

@@ -1,9 +1,9 @@
-"""How fast the solvers converge: SVRG and SAGA by sampler, and coordinate descent by sampler and step.
+"""Convergence of the solvers: SVRG and SAGA by sampler, and coordinate descent by sampler and step size.
 
-Ridge regressions with known minimum.  The rows (for coordinates: the columns) are of four kinds, the longest the
-rarest.  Each sampler gets the constant step it can afford: 1 / (3 L) with the largest of the points' constants L for
-uniform draws, with their mean for draws that follow the lengths, and with twice the mean when half of the draws are
-uniform, which SAGA's table needs to stay young.  Nothing here depends on the machine.
+The problems are ridge regressions with known minimum. The rows (for coordinate descent, the columns) are of four kinds,
+and the longest kind is the rarest. Every sampler gets its constant step size 1 / (3 L). L is the largest of the points'
+constants for uniform draws, their mean for draws that follow the lengths, and twice the mean if half of the draws are
+uniform; SAGA needs these uniform draws to keep its table up to date. Nothing here depends on the machine.
 """
 
 import math
@@ -21,13 +21,13 @@ from varmix.solvers import Linear, Trace, coordinate_descent, saga, sgd, svrg
 LABEL_SHARES = (0.7, 0.2, 0.08, 0.02)
 LABEL_SCALES = (0.5, 1.0, 3.0, 8.0)
 L2 = 0.05
-SOLVED_EXCESS = 1e-10  # an excess that counts as solved
-ROUNDING_EXCESS = 1e-14  # an excess that is only rounding, and says nothing about rates
+SOLVED_EXCESS = 1e-10  # a smaller excess counts as solved
+ROUNDING_EXCESS = 1e-14  # a smaller excess is only rounding error
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is measured: points, coordinates, and epochs of each."""
+    """Size of the benchmark: points, coordinates, and epochs of each."""
 
     n: int = 500
     coordinates: int = 50
@@ -47,7 +47,10 @@ def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
 
 
 def measure_rates(console: Console, scale: Scale = FULL_SCALE) -> dict[str, dict[str, float]]:
-    """Give the factor of the excess per n gradients (full passes count), and where it ended; SGD as the control."""
+    """Return by solver and sampler the factor of the excess per n gradients, and the last excess.
+
+    Full gradients count as n. SGD is the control.
+    """
     labels = make_labels(scale.n)
     problem = make_regression(scale.n, 10, by_row=labels)
     lipschitz, least = problem.lipschitz, find_minimum(problem)
@@ -64,22 +67,22 @@ def measure_rates(console: Console, scale: Scale = FULL_SCALE) -> dict[str, dict
         for name, (sampler, bound) in samplers.items():
             result = solver(problem, sampler(), step=1 / (3 * bound), batch=1, epochs=scale.epochs)
             excess = np.array(result.trace.losses) - least
-            passes = np.array(result.trace.evaluations) / scale.n
+            epochs = np.array(result.trace.evaluations) / scale.n
             row = {
                 "step": 1 / (3 * bound),
-                "rate": fit_rate(excess, passes),
+                "rate": fit_rate(excess, epochs),
                 "last excess": max(float(excess[-1]), 0.0),
             }
             results[f"{solver.__name__}, {name}"] = row
             console.print(
                 f"  {solver.__name__}, {name}: step {row['step']:.3g}, excess x {row['rate']:.3f} per n gradients, "
-                f"{row['last excess']:.1e} after {passes[-1]:.0f} n"
+                f"{row['last excess']:.1e} after {epochs[-1]:.0f} n"
             )
     return results
 
 
 def measure_draws(console: Console, scale: Scale = FULL_SCALE) -> dict[str, dict[str, float]]:
-    """Give how many coordinates were drawn until the excess was small, by step rule and sampler."""
+    """Return the number of drawn coordinates until the problem is solved, by step rule and sampler."""
     d, labels = scale.coordinates, make_labels(scale.coordinates)
     results: dict[str, dict[str, float]] = {}
     problem = make_regression(10 * d, d, by_column=labels)
@@ -103,12 +106,12 @@ def measure_draws(console: Console, scale: Scale = FULL_SCALE) -> dict[str, dict
 
 
 def make_labels(n: int) -> IntArray:
-    """Give a label from 0 to 3 to each of n rows or columns, the last ones the rarest."""
+    """Return labels from 0 to 3 for n rows or columns; the last label is the rarest."""
     return np.searchsorted(np.cumsum(LABEL_SHARES), (np.arange(n) + 0.5) / n).astype(np.int64)
 
 
 def make_regression(n: int, d: int, *, by_row: IntArray | None = None, by_column: IntArray | None = None) -> Linear:
-    """Give a ridge regression whose rows or columns have the scales of their labels."""
+    """Return a ridge regression whose rows or columns are scaled by their labels."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d))
     if by_row is not None:
@@ -120,14 +123,14 @@ def make_regression(n: int, d: int, *, by_row: IntArray | None = None, by_column
 
 
 def find_minimum(problem: Linear) -> float:
-    """Give the least F, from the normal equations of a dense problem without an intercept."""
+    """Return the minimum of a dense problem without an intercept, from the normal equations."""
     X = problem.rows.dense
     normal = X.T @ X / problem.n + problem.l2 * np.eye(problem.dim)
     return problem.objective(np.asarray(np.linalg.solve(normal, X.T @ problem.y / problem.n), dtype=np.float64))
 
 
-def fit_rate(excess: FloatArray, passes: FloatArray) -> float:
-    """Give the factor of the excess per pass, by least squares on the logarithms, before rounding takes over.
+def fit_rate(excess: FloatArray, epochs: FloatArray) -> float:
+    """Return the factor of the excess per epoch: least squares on the logarithms, without rounding errors.
 
     Examples
     --------
@@ -136,10 +139,10 @@ def fit_rate(excess: FloatArray, passes: FloatArray) -> float:
     """
     small = np.flatnonzero(excess <= ROUNDING_EXCESS)
     logs = np.log(excess[: small[0]] if len(small) else excess)
-    return float(np.exp(np.polyfit(passes[: len(logs)], logs, 1)[0]))
+    return float(np.exp(np.polyfit(epochs[: len(logs)], logs, 1)[0]))
 
 
 def first_below(trace: Trace, level: float) -> int:
-    """Give the evaluations at the first look at or below a level; 0 if there was none."""
+    """Return the evaluations until the loss is at most a level; 0 if it never is."""
     below = np.flatnonzero(np.array(trace.losses) <= level)
     return trace.evaluations[below[0]] if len(below) else 0

@@ -1,4 +1,4 @@
-"""Timing: seconds per call, and the machine they were measured on."""
+"""Timing: seconds per call, and a description of the machine."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ CPU_INFO_PATH = Path("/proc/cpuinfo")
 
 
 def time_calls(action: Action, number: int) -> float:
-    """Give the seconds per call, over `number` calls and at least one."""
+    """Return the mean seconds per call over `number` calls, at least one."""
     number = max(number, 1)
     start = time.perf_counter()
     for _ in range(number):
@@ -27,9 +27,9 @@ def time_calls(action: Action, number: int) -> float:
 
 
 def best_of(actions: Mapping[str, tuple[Action, int]], repeats: int) -> dict[str, float]:
-    """Give the least seconds per call of every action, measured in turns.
+    """Return the shortest seconds per call of every action, measured in turns.
 
-    The least, because other work on the machine only ever adds; in turns, so that it adds to all of them alike.
+    Other work on the machine only adds time, hence the shortest. Turns spread this work evenly over all actions.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def best_of(actions: Mapping[str, tuple[Action, int]], repeats: int) -> dict[str
 
 
 def describe_machine(peers: Iterable[Peer] = ()) -> dict[str, object]:
-    """Describe the machine and the packages that times depend on, with those peers that are there."""
+    """Return the machine and the versions of packages, including the installed peers."""
     return {
         "cpu": _read_cpu(),
         "cores": os.cpu_count(),

@@ -1,4 +1,4 @@
-"""Data sets and networks that benchmarks need; this module imports torch."""
+"""Data sets and networks for benchmarks. This module imports torch."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from torch.utils.data import Dataset, TensorDataset
 
 
 def build_mlp(features: int = 784, hidden: int = 256, classes: int = 10) -> nn.Module:
-    """Give a multilayer perceptron."""
+    """Return a multilayer perceptron."""
     return nn.Sequential(nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, classes))
 
 
 def build_cnn(channels: int = 32, classes: int = 10, colours: int = 3) -> nn.Module:
-    """Give a convolutional network with strides, groups and group normalisation, for images of any size."""
+    """Return a convolutional network with strides, groups and group normalisation, for images of any size."""
     return nn.Sequential(
         nn.Conv2d(colours, channels, 3, padding="same"),
         nn.GroupNorm(4, channels),
@@ -31,7 +31,7 @@ def build_cnn(channels: int = 32, classes: int = 10, colours: int = 3) -> nn.Mod
 
 
 class Block(nn.Module):  # type: ignore[misc]
-    """Causal self-attention and a perceptron, with normalisation before each."""
+    """Causal self-attention and a perceptron, each after a normalisation."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Block(nn.Module):  # type: ignore[misc]
         self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Give (m, T, width) of (m, T, width)."""
+        """Return an array of the same shape (m, T, width)."""
         x = x + self.out(self._attention(self.mix(self.first(x))))
         return x + self.narrow(functional.gelu(self.wide(self.second(x))))
 
@@ -54,7 +54,7 @@ class Block(nn.Module):  # type: ignore[misc]
 
 
 class Transformer(nn.Module):  # type: ignore[misc]
-    """Predicts the next token: the embedding is also the output layer, and the first block is used twice."""
+    """Predicts the next token. The embedding is also the output layer, and the first block is used twice."""
 
     def __init__(self, tokens: int = 1000, width: int = 64, heads: int = 4, length: int = 32) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Transformer(nn.Module):  # type: ignore[misc]
         nn.init.normal_(self.tokens.weight, std=width**-0.5)
 
     def forward(self, ids: torch.Tensor) -> Any:  # noqa: ANN401
-        """Give the logits (m, tokens, T) of ids (m, T)."""
+        """Return the logits (m, tokens, T) of ids (m, T)."""
         places = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape[0], -1)
         x = self.tokens(ids) + self.places(places)
         for block in (self.blocks[0], *self.blocks):
@@ -74,11 +74,11 @@ class Transformer(nn.Module):  # type: ignore[misc]
 
 
 class ItemByItem(TensorDataset):  # type: ignore[misc]
-    """Tensors whose items are taken one by one, by any loader."""
+    """Tensors that every loader reads item by item."""
 
 
 class Numbers(Dataset[int]):  # type: ignore[misc]
-    """Item i of n is the number i."""
+    """Dataset of n items; item i is the number i."""
 
     def __init__(self, n: int) -> None:
         self.n = n

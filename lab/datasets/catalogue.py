@@ -1,4 +1,4 @@
-"""Which data sets there are, what they hold, and who may use them."""
+"""Catalogue of the data sets: content, licence and origin."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ PUBLISHED_SOURCE = f"published wheel of {sources.WHEEL.replace('==', ' ')}"
 
 @dataclass(frozen=True)
 class Spec:
-    """What is known of a data set without having it."""
+    """Description of a data set; available without the data."""
 
     title: str
-    """What it is, in a line."""
+    """Short description."""
     shape: tuple[int, int]
-    """Of X: points and features."""
+    """Number of points and of features in X."""
     size: int
-    """Bytes of all its arrays in memory."""
+    """Size of all arrays in memory, in bytes."""
     sha256: str
-    """Digest of its content, see `lab.datasets.npz.digest`."""
+    """Digest of the content, see `lab.datasets.npz.compute_digest`."""
     licence: str
-    """As far as is known."""
+    """Licence, as far as known."""
     origin: str
-    """Where its numbers come from."""
+    """Origin of the numbers."""
     source: Callable[[], Arrays] | None = None
-    """Fetches it; None if it can only be read from a folder."""
+    """Function that fetches the arrays; None if the set can only be read from a folder."""
 
     @property
     def fetchable(self) -> bool:
-        """Whether varmix knows how to fetch it."""
+        """Whether the set can be fetched."""
         return self.source is not None
 
 
@@ -51,10 +51,10 @@ SETS: dict[str, Spec] = {
         sha256="37bbcd7ae08bb50215f593b9ddcdf579f11a78b8c3e35eee3810c4a495b9fd11",
         licence="none stated (public competition)",
         origin=PUBLISHED_SOURCE,
-        source=sources.kdd_bio,
+        source=sources.fetch_kdd_bio,
     ),
     "chest_accel": Spec(
-        title="Activities from a chest-mounted accelerometer, stands in for CSN",
+        title="Activities from a chest-mounted accelerometer, used instead of CSN",
         shape=(80_000, 17),
         size=5_601_088,
         sha256="6a9f8e4b3025cbb6fad05ea9cb38392c3f3f691b42d7a5e12cfbea82275583b9",
@@ -101,13 +101,18 @@ SETS: dict[str, Spec] = {
         sha256="37157662df09164ccb181c9d79b3cf49df3d23fb99c1e508533fc7f3f3b86cae",
         licence="none stated (StatLib, public)",
         origin=PUBLISHED_SOURCE,
-        source=sources.california_housing,
+        source=sources.fetch_california_housing,
     ),
 }
 
 
 def names() -> list[str]:
-    """Give the names of all data sets.
+    """Return the names of all data sets.
+
+    Returns
+    -------
+    list of str
+        Names, in the order of the catalogue.
 
     Examples
     --------
@@ -118,7 +123,7 @@ def names() -> list[str]:
 
 
 def get_spec(name: str) -> Spec:
-    """Give what is known of the data set of that name.
+    """Return the description of a data set; raise `ValueError` for an unknown name.
 
     Examples
     --------

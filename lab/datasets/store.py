@@ -1,7 +1,7 @@
-"""Finding, checking and keeping data sets.
+"""Store of data sets: find, check, fetch and cache them.
 
-A set is `NAME.npz` in the folder that VARMIX_DATA names, or else in the user's cache, or else it is fetched into the
-cache.  The folder belongs to the user: nothing in it is ever changed.  In the cache, what is damaged is set aside.
+A set is read from `NAME.npz` in the folder of VARMIX_DATA, else from the user's cache, else it is fetched into the
+cache. The folder belongs to the user and is never changed. A damaged file in the cache is renamed.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from lab.arrays import AnyArray
 from lab.commands import find_program
 from lab.datasets.catalogue import get_spec, names
-from lab.datasets.needs import DataDamaged, DataUnavailable, import_optional
+from lab.datasets.errors import DataDamaged, DataUnavailable, import_optional
 from lab.datasets.npz import Arrays, compute_digest, read_arrays, write_arrays
 from lab.datasets.sources import MANUAL_HINT
 
@@ -22,13 +22,13 @@ FOLDER_VARIABLE = "VARMIX_DATA"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A data set: points in the rows of `X` (C-contiguous), labels or targets in `y`, and what else belongs to them."""
+    """A data set with points in the rows of `X` (C-contiguous) and labels or targets in `y`."""
 
     name: str
     X: AnyArray
     y: AnyArray
     source: Path
-    """The file that holds it."""
+    """File that it was read from."""
     extra: Arrays
     """Other arrays by name, such as `feature_names` or `block`."""
 
@@ -38,14 +38,28 @@ class Dataset:
 
 
 def load(name: str, *, fetch: bool = True) -> Dataset:
-    """Give a data set, after checking that it is what it should be; the arrays are new and may be changed.
+    """Load a data set and check its content. The arrays are new and may be changed.
 
     Parameters
     ----------
-    name
+    name : str
         One of `lab.datasets.names()`.
-    fetch
-        Whether it may be fetched when it is not at hand.
+    fetch : bool, default True
+        Whether to fetch the set if it is missing.
+
+    Returns
+    -------
+    Dataset
+        Points, labels or targets, and further arrays.
+
+    Raises
+    ------
+    ValueError
+        If there is no data set of this name.
+    DataUnavailable
+        If the set is missing and cannot or must not be fetched.
+    DataDamaged
+        If a file in the folder of VARMIX_DATA, or a download, has the wrong content.
 
     Examples
     --------
@@ -54,29 +68,82 @@ def load(name: str, *, fetch: bool = True) -> Dataset:
     ...
     ValueError: name must be one of mnist, kdd_bio, ..., california_housing, got 'adults'.
     """
-    path, arrays = _at_hand(name) or _fetch_set(name, allowed=fetch)
+    path, arrays = _read_set(name) or _fetch_set(name, allowed=fetch)
     return Dataset(name, arrays.pop("X"), arrays.pop("y"), path, arrays)
 
 
 def locate(name: str) -> Path | None:
-    """Give the file that `load` would read, without looking into it; None if there is none yet."""
+    """Return the file that `load` would read, without opening it.
+
+    Parameters
+    ----------
+    name : str
+        One of `lab.datasets.names()`.
+
+    Returns
+    -------
+    pathlib.Path or None
+        The file; None if there is none yet.
+    """
     file = _name_file(name)
     return next((place / file for place in _list_folders() if (place / file).is_file()), None)
 
 
 def available(name: str) -> bool:
-    """Whether the data set is at hand, so that `load` would fetch nothing."""
+    """Return whether the file of a data set is present, so that `load` fetches nothing.
+
+    Parameters
+    ----------
+    name : str
+        One of `lab.datasets.names()`.
+
+    Returns
+    -------
+    bool
+        Whether there is a file. Its content is not checked.
+    """
     return locate(name) is not None
 
 
 def fetch(name: str) -> Path:
-    """Give the file of a data set, fetched into the cache if it is not at hand, and checked in any case."""
-    path, _ = _at_hand(name) or _fetch_set(name)
+    """Return the file of a data set; fetch it into the cache if it is missing, and check its content.
+
+    Parameters
+    ----------
+    name : str
+        One of `lab.datasets.names()`.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    DataUnavailable
+        If the set is missing and cannot be fetched.
+    DataDamaged
+        If a file in the folder of VARMIX_DATA, or the download, has the wrong content.
+    """
+    path, _ = _read_set(name) or _fetch_set(name)
     return path
 
 
 def check(name: str) -> None:
-    """Raise `DataUnavailable` if the data set is not at hand, `DataDamaged` if it is not what it should be."""
+    """Check the content of a data set without changing or fetching anything.
+
+    Parameters
+    ----------
+    name : str
+        One of `lab.datasets.names()`.
+
+    Raises
+    ------
+    DataUnavailable
+        If the set is missing.
+    DataDamaged
+        If its file has the wrong content.
+    """
     path = locate(name)
     if path is None:
         raise DataUnavailable(_explain_missing(name))
@@ -84,11 +151,17 @@ def check(name: str) -> None:
 
 
 def describe() -> str:
-    """Give a table of all data sets and where they are, for people."""
+    """Return a table of all data sets and their files.
+
+    Returns
+    -------
+    str
+        A heading, then one line per set.
+    """
     rows = [("name", "points", "features", "MB", "where", "what")]
     for name in names():
         known = get_spec(name)
-        absent = "can be fetched" if known.fetchable else "not at hand"
+        absent = "can be fetched" if known.fetchable else "missing"
         n, d = known.shape
         rows.append((name, f"{n:,}", f"{d}", f"{known.size / 1e6:.0f}", str(locate(name) or absent), known.title))
     widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
@@ -103,53 +176,53 @@ def _name_file(name: str) -> str:
 
 
 def _find_folder() -> Path | None:
-    """The folder that the user has named, if any."""
+    """Return the folder of VARMIX_DATA; None if it is not set."""
     value = os.environ.get(FOLDER_VARIABLE)
     if not value:
         return None
     if not Path(value).is_dir():
         raise DataUnavailable(
-            f"{FOLDER_VARIABLE} is set to {value}, which is not a folder. Set it to one that has the .npz files, or "
-            f"unset it."
+            f"{FOLDER_VARIABLE} is set to {value}, which is not a folder. Set it to a folder with .npz files, "
+            f"or unset it."
         )
     return Path(value)
 
 
 def _find_cache() -> Path:
-    return Path(import_optional("platformdirs", "the cache of data sets").user_cache_dir("varmix"))
+    return Path(import_optional("platformdirs", "The cache of data sets").user_cache_dir("varmix"))
 
 
 def _list_folders() -> list[Path]:
-    """The folders to look in.  The cache is left out when platformdirs is missing: a folder must do without."""
+    """Return the folders to search, without the cache if platformdirs is missing: only the cache needs it."""
     places = [folder] if (folder := _find_folder()) else []
     with suppress(DataUnavailable):
         places.append(_find_cache())
     return places
 
 
-def _at_hand(name: str) -> tuple[Path, Arrays] | None:
-    """The data set if it is at hand and sound; a damaged file of the cache is set aside."""
+def _read_set(name: str) -> tuple[Path, Arrays] | None:
+    """Read a data set; return None if it is missing. A damaged file in the cache is renamed and counts as missing."""
     path = locate(name)
     if path is None:
         return None
     try:
         return path, read_arrays(path, get_spec(name).sha256)
-    except FileNotFoundError:  # another process has set it aside just now
+    except FileNotFoundError:  # another process has just renamed it
         return None
     except DataDamaged as error:
         if path.parent == _find_folder():
             raise DataDamaged(
-                f"{error} It was left as it is: replace it, remove it, or unset {FOLDER_VARIABLE}."
+                f"{error} The file was not changed: replace it, remove it, or unset {FOLDER_VARIABLE}."
             ) from error
         aside = path.with_name(f"{path.name}.damaged")
         with suppress(FileNotFoundError):
             path.replace(aside)
-        warnings.warn(f"{error} It was renamed to {aside.name} and is not used.", stacklevel=3)
+        warnings.warn(f"{error} It was renamed to {aside.name} and is ignored.", stacklevel=3)
         return None
 
 
 def _fetch_set(name: str, *, allowed: bool = True) -> tuple[Path, Arrays]:
-    """Fetch a data set, check it, and keep it in the cache."""
+    """Fetch a data set, check it, and save it in the cache."""
     known = get_spec(name)
     if known.source is None or not allowed:
         raise DataUnavailable(_explain_missing(name))
@@ -158,30 +231,30 @@ def _fetch_set(name: str, *, allowed: bool = True) -> tuple[Path, Arrays]:
     found = compute_digest(arrays)
     if found != known.sha256:
         raise DataDamaged(
-            f"What was fetched for {name} ({known.origin}) has other content than it should: expected SHA-256 "
-            f"{known.sha256}, got {found}. Nothing was kept: try again, or {MANUAL_HINT}."
+            f"The data fetched for {name} ({known.origin}) have the wrong content: expected SHA-256 {known.sha256}, "
+            f"got {found}. Nothing was saved. Try again, or {MANUAL_HINT}."
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_arrays(target, arrays)
     except OSError as error:
         raise DataUnavailable(
-            f"{name} was fetched but could not be kept as {target} ({error}). Make room there, or {MANUAL_HINT}."
+            f"{name} was fetched but could not be saved as {target} ({error}). Make room there, or {MANUAL_HINT}."
         ) from error
     return target, arrays
 
 
 def _explain_missing(name: str) -> str:
-    """Say where a data set was looked for, and how to get it."""
+    """Return where a data set was searched, and how to get it."""
     known = get_spec(name)
     try:
         cache = f"the cache {_find_cache()}"
     except DataUnavailable as error:
         cache = f"the cache ({error})"
     how = (
-        f'`{find_program()} data fetch {name}` or lab.datasets.fetch("{name}") gets it, or'
+        f'Fetch it with `{find_program()} data fetch {name}` or lab.datasets.fetch("{name}"), or'
         if known.fetchable
-        else "varmix cannot fetch it:"
+        else "The lab cannot fetch it:"
     )
     return (
         f"{_name_file(name)} was found neither in {FOLDER_VARIABLE} ({_find_folder() or 'not set'}) nor in {cache}. "

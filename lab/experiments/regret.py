@@ -1,4 +1,4 @@
-"""Regret of learners against the best fixed mixture, on problems that a generator makes."""
+"""Regret of learners against the best fixed mixture, on generated problems."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +24,7 @@ PHASES = 5
 
 @dataclass(frozen=True)
 class Problem:
-    """A point of the grid."""
+    """A generated problem."""
 
     k: int
     c: float
@@ -36,7 +36,7 @@ class Problem:
 
 
 class Costs(NamedTuple):
-    """What was paid, and what uniform sampling and the best fixed mixture would have paid."""
+    """Costs of a learner, of uniform sampling and of the best fixed mixture."""
 
     paid: float
     uniform: float
@@ -44,9 +44,9 @@ class Costs(NamedTuple):
 
 
 def make_ratios(problem: Problem, rng: np.random.Generator) -> FloatArray:
-    """Give the ratios (n, k - 1) of the components.
+    """Return the ratios (n, k - 1) of the components.
 
-    *blob*: one block of points per component, 1e-7 elsewhere.  *hot*: each uniform on n / c random points.  *rand*:
+    *blob*: one block of points per component, 1e-7 elsewhere. *hot*: each uniform on n / c random points. *rand*:
     gamma(0.3) variates capped at c / n.
     """
     n, k, c = problem.n, problem.k - 1, problem.c
@@ -59,13 +59,13 @@ def make_ratios(problem: Problem, rng: np.random.Generator) -> FloatArray:
             table[rng.choice(n, size=max(round(n / c), 1), replace=False), j] = 1.0
     else:
         table = rng.gamma(0.3, size=(n, k))
-        for _ in range(100):  # capping takes mass away, which normalising gives back, until both hold
+        for _ in range(100):  # capping and normalising undo each other a little, so repeat until both hold
             table = np.minimum(table / table.mean(axis=0), c)
     return np.asarray(table / table.mean(axis=0))
 
 
 def make_bounds(ratios: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Give the bounds B of a hidden target: a rough power of a random mixture's density, at most one."""
+    """Return the bounds B of a hidden target: a rough power of a random mixture's density, at most one."""
     density = ratios @ rng.dirichlet(np.full(ratios.shape[1], 0.3))
     rough = density**0.75 * rng.uniform(0.3, 1.7, size=len(density)) + 0.02
     return np.asarray(np.minimum(1.0, rough / np.quantile(rough, 0.999)))
@@ -74,7 +74,7 @@ def make_bounds(ratios: FloatArray, rng: np.random.Generator) -> FloatArray:
 def make_losses(
     problem: Problem, ratios: FloatArray, rng: np.random.Generator
 ) -> Callable[[int, FloatArray], FloatArray]:
-    """Give the squared losses of round t, as a function of t and of the mixture's density."""
+    """Return a function from round and density of the mixture to the squared losses of all points."""
     bounds = [make_bounds(ratios, rng) for _ in range(PHASES)]
     B, n, T = bounds[0], problem.n, problem.rounds
 
@@ -100,7 +100,7 @@ def make_losses(
 
 
 def play_problem(problem: Problem, learner: Learner[Any] | None = None, *, full: bool = False) -> Costs:
-    """Run a sampler through a problem, on draws or (`full`) on censuses; the default learner if none is given."""
+    """Run a sampler through a problem, with the default learner by default; `full` shows all losses."""
     rng = np.random.default_rng([problem.seed, problem.k, problem.rounds, round(10 * problem.c)])
     ratios = make_ratios(problem, rng)
     losses = make_losses(problem, ratios, rng)
@@ -126,43 +126,43 @@ if TYPE_CHECKING:
 def list_problems(
     rounds: int, ks: Iterable[int] = (2, 5, 20, 100), cs: Iterable[float] = (1.5, 10.0, 50.0), seed: int = 0
 ) -> Iterator[Problem]:
-    """Give all problems with these numbers of components and these largest ratios."""
+    """Yield all problems with these numbers of components and these largest ratios."""
     for k, mixtures, losses in product(ks, get_args(Mixtures), get_args(Losses)):
         for c in [k - 1.0] if mixtures == "blob" else cs:
             yield Problem(k, c, mixtures, losses, rounds, seed)
 
 
 class Summary(NamedTuple):
-    """Geometric mean and worst of C/F, and worst of C/U."""
+    """Cost over that of the best mixture, geometric mean and worst, and worst cost over that of uniform sampling."""
 
     geometric: float
     worst: float
     uniform_worst: float
 
 
-# What the defaults must keep to after so many rounds.
+# Limits of the default learner, by number of rounds.
 COST_LIMITS = {3000: Summary(1.06, float("inf"), 1.25), 30_000: Summary(1.03, 1.2, 1.06)}
 
 
 def within_limits(rounds: int, summary: Summary) -> bool:
-    """Whether a summary keeps to the limits for so many rounds."""
+    """Return whether a summary is within the limits for so many rounds."""
     return all(value <= limit for value, limit in zip(summary, COST_LIMITS[rounds], strict=True))
 
 
 def summarise_costs(costs: Iterable[Costs]) -> Summary:
-    """Give C/F as geometric mean and worst case, and the worst C/U."""
+    """Summarise costs relative to the best mixture and to uniform sampling."""
     table = np.array(list(costs))
     against_best, against_uniform = table[:, 0] / table[:, 2], table[:, 0] / table[:, 1]
     return Summary(float(np.exp(np.log(against_best).mean())), float(against_best.max()), float(against_uniform.max()))
 
 
 def theorem_1_share(problem: Problem) -> float:
-    """Give the regret of Algorithm 1 with the theory's settings as a share of Theorem 1's bound."""
+    """Return the regret of Algorithm 1 with the theory's settings as a share of Theorem 1's bound."""
     costs = play_problem(problem, full_information(problem.rounds, problem.k).ons(), full=True)
     return (costs.paid - costs.best) / theorem_1_bound(problem.rounds, problem.k)
 
 
-# The learners of the growth part: a learner for so many rounds and components, and whether it sees all losses.
+# Learners of the growth part, from numbers of rounds and components, and whether they see all losses.
 ARMS: dict[str, tuple[Callable[[int, int], Learner[Any]], bool]] = {
     "Algorithm 1, theory's settings, full information": (lambda T, k: full_information(T, k).ons(), True),
     "default learner, full information": (lambda T, k: BarrierNewton(), True),
@@ -174,15 +174,15 @@ ARMS: dict[str, tuple[Callable[[int, int], Learner[Any]], bool]] = {
 THEORY, DEFAULT_FULL = "Algorithm 1, theory's settings, full information", "default learner, full information"
 PARTIAL, DEFAULT = "Algorithm 2, theory's settings", "default learner"
 GROWTH_LOSSES: tuple[Losses, ...] = ("stationary", "switching", "adaptive", "rare")
-STEADY_LOSSES: tuple[Losses, ...] = ("stationary", "adaptive")  # those whose best mixture stays the best
-LONG_RUN, LONG_RUN_REGRET = 100_000, 0.01  # rounds after which the regret is at most this share of the best cost
+STEADY_LOSSES: tuple[Losses, ...] = ("stationary", "adaptive")  # whose best mixture does not change
+LONG_RUN, LONG_RUN_REGRET = 100_000, 0.01  # rounds, and the largest regret after them as a share of the best cost
 
 
 def plan(mode: Mode) -> list[Config]:
-    """The growth of the regret up to 10,000 or 100,000 rounds, and a corner of the grid or all of it.
+    """Plan the growth of the regret up to 10,000 or 100,000 rounds, and a corner of the grid or all of it.
 
-    Quick mode has the default learner play 100,000 rounds of steady losses too.  Seed 13 of the grid was not looked at
-    while the default learner was chosen.
+    In quick mode the default learner also plays 100,000 rounds of steady losses. Seed 13 of the grid was not used while
+    the default learner was chosen.
     """
     quick = mode == "quick"
     rounds, seeds = ((100, 1000, 10_000), (21,)) if quick else ((100, 1000, 10_000, 100_000), (21, 22, 23))
@@ -210,14 +210,14 @@ def run(config: Config) -> Result:
 
 
 def seconds(config: Config) -> float:
-    """Rounds times what one takes: 20 us, more with many components, full information or the paper's learner."""
+    """Estimate the seconds of a run: 20 us a round, more for many components, full information or other learners."""
     arm = config["arm"]
     each = 20e-6 + 8e-8 * config["k"] ** 1.5 + 10e-6 * ARMS[arm][1] + 15e-6 * (arm not in (DEFAULT, DEFAULT_FULL))
     return float(config["rounds"] * each + 0.01)
 
 
 def findings(records: Sequence[Record]) -> Findings:
-    """Compare the regret with its bounds, and the defaults with their limits."""
+    """Compare the regret with its bounds, and the default learner with its limits."""
     growth = [record for record in records if record.config["part"] == "growth"]
     played = [record for record in records if record.config["part"] == "grid"]
     claims = [*_judge_theorem_1(growth), *_judge_long_run(growth), *_judge_grid(played), *_report_theorem_2(growth)]
@@ -302,7 +302,7 @@ def _report_theorem_2(records: list[Record]) -> list[Claim]:
 
 
 def _terms_of_theorem_2(records: list[Record]) -> tuple[list[float], list[float]]:
-    """Give regret over k^(3/8) c^(1/5) T^(4/5) in the shortest and in the longest runs."""
+    """Return regret over k^(3/8) c^(1/5) T^(4/5) in the shortest and in the longest runs."""
     shortest, longest = min(r.config["rounds"] for r in records), max(r.config["rounds"] for r in records)
 
     def terms(T: int) -> list[float]:
@@ -392,7 +392,7 @@ def _judge_grid(records: list[Record]) -> list[Claim]:
 
 
 def _format_costs(rounds: int, summary: Summary) -> list[str]:
-    """Write every cost, and its limit if it has one."""
+    """Write every cost, with its limit if it has one."""
     limits = COST_LIMITS.get(rounds, [float("inf")] * len(summary))
     return [
         f"{cost:.3f}" + (f" (limit {limit:g})" if limit < float("inf") else "")

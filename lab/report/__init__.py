@@ -1,4 +1,4 @@
-"""The report: what a run has to show, as pages that need nothing beside themselves."""
+"""The HTML report of a run: self-contained pages that need no network."""
 
 from lab.report.page import write
 

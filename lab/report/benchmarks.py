@@ -1,29 +1,28 @@
-"""The page of benchmarks: nested results as tables, whatever their names are."""
+"""The page of benchmarks: nested results of any shape as tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
-from lab.report.document import render_document
-from lab.report.markup import escape_text, format_number, make_slug
+from lab.report.markup import escape_text, format_number, make_slug, render_document
 
 Scalar = str | int | float | bool | None
-MAX_OPEN_ROWS = 30  # rows above which a table waits to be opened
+MAX_OPEN_ROWS = 30  # longer tables are folded
 
 
 def render_page(benchmarks: Mapping[str, object]) -> str:
-    """Give the page; `benchmarks` maps titles to nested mappings and lists of numbers and strings."""
+    """Return the page. `benchmarks` maps titles to nested mappings and lists of numbers and strings."""
     contents = {"index.html": "Back to the report"}
     parts = []
     for i, (title, results) in enumerate(benchmarks.items(), 1):
         name = f"part-{i}-{make_slug(title)}"
         contents[f"#{name}"] = title
         parts.append(f'<section id="{name}"><h2>{escape_text(title)}</h2>{_render_part(results)}</section>')
-    lead = "Speed and memory as measured on the machine named with each part; units stand in the names."
+    lead = "Measured on the machine that is named with each part. Names include the units."
     return render_document("Benchmarks", lead, contents, "".join(parts) or '<p class="aside">Nothing was measured.</p>')
 
 
 def render_results(results: object, level: int = 3) -> str:
-    """Give results as tables: numbers first, then mappings of the same depth side by side, then what lies deeper."""
+    """Return results as tables: first plain values, then flat mappings as rows of one table, then deeper ones."""
     if isinstance(results, Mapping):
         return _render_mapping(results, level)
     records = [row for row in results if _is_flat(row)] if _is_list(results) else []
@@ -48,7 +47,7 @@ def _render_part(results: object) -> str:
 def _render_mapping(results: Mapping[str, object], level: int) -> str:
     plain = {name: value for name, value in results.items() if not _is_deep(value)}
     flat = {name: value for name, value in results.items() if _is_flat(value)}
-    # Mappings that share a column are rows of one table; others are matters of their own.
+    # Mappings that share a column become rows of one table; others get their own tables.
     together = len(flat) > 1 and bool(set.intersection(*(set(value) for value in flat.values())))
     parts = [_render_table([(name, {"": value}) for name, value in plain.items()])] if plain else []
     parts += [_render_table(list(flat.items()))] if together else []

@@ -1,4 +1,4 @@
-"""Evolutions: lines over time that can be looked at closely, drawn in the browser by plot.js."""
+"""Evolutions: interactive plots of lines over time, drawn in the browser by plot.js."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -6,12 +6,12 @@ from math import isfinite
 from lab.report.markup import escape_json, escape_text, format_number
 from lab.reproduce.findings import Evolution
 
-MAX_PLACES = 2000  # places a line keeps: more than it has pixels
-TABLE_ROWS = 6  # of the table for those without JavaScript
+MAX_PLACES = 2000  # points per line: more than it has pixels
+TABLE_ROWS = 6  # columns of the table for browsers without JavaScript
 
 
 def embed_evolution(evolution: Evolution, name: str) -> str:
-    """Give the place where plot.js draws, the data it draws, and a table that needs no script."""
+    """Return the HTML of a plot: the place for plot.js, its data, and a table that needs no script."""
     check_evolution(evolution)
     kept = thin_places(evolution.x)
     drawn = {
@@ -22,9 +22,7 @@ def embed_evolution(evolution: Evolution, name: str) -> str:
     }
     total = len(evolution.x)
     thinning = (
-        f"The lines are drawn through {format_number(len(kept))} of {format_number(total)} points."
-        if len(kept) < total
-        else ""
+        f"The plot shows {format_number(len(kept))} of {format_number(total)} points." if len(kept) < total else ""
     )
     return f"""
 <figure class="evolution" data-plot="{name}">
@@ -33,10 +31,10 @@ def embed_evolution(evolution: Evolution, name: str) -> str:
 <div class="stage" data-stage hidden tabindex="0" role="application" aria-labelledby="{name}-title"
  aria-describedby="{name}-help"><svg aria-hidden="true" focusable="false"></svg><div class="tooltip" hidden></div></div>
 <div class="legend" data-legend hidden role="group" aria-label="Lines to show"></div>
-<p class="unseen" id="{name}-help">Left and right arrow keys move along the lines, Page Up and Page Down by larger
-steps, Home and End to the ends; Escape hides the values.</p>
+<p class="unseen" id="{name}-help">The left and right arrow keys move along the lines. Page Up and Page Down make
+larger steps, Home and End go to the ends. Escape hides the values.</p>
 <p class="unseen" data-readout aria-live="polite"></p>
-<p class="aside" data-excuse>The lines are drawn by JavaScript, which did not run; a table has some of the values.</p>
+<p class="aside" data-excuse>JavaScript draws this plot, and it did not run. The table below has some of the values.</p>
 {f'<p class="aside">{thinning}</p>' if thinning else ""}
 <details><summary>Some of the values as a table</summary>{render_table(evolution, kept)}</details>
 <script type="application/json" id="{name}-data">{escape_json(drawn)}</script>
@@ -44,7 +42,7 @@ steps, Home and End to the ends; Escape hides the values.</p>
 
 
 def check_evolution(evolution: Evolution) -> None:
-    """Refuse lines that cannot be drawn."""
+    """Raise `ValueError` if the lines of an evolution cannot be drawn."""
     x = evolution.x
     if len(x) == 0 or not evolution.arms:
         raise ValueError(f"Evolution {evolution.name!r} has nothing to draw. Leave it out of the findings.")
@@ -53,13 +51,13 @@ def check_evolution(evolution: Evolution) -> None:
     for arm, y in evolution.arms.items():
         if len(y) != len(x):
             raise ValueError(
-                f"Evolution {evolution.name!r}: arm {arm!r} has {len(y)} values for {len(x)} places on the x axis. "
-                "Give one value per place, nan where there is none."
+                f"Evolution {evolution.name!r}: arm {arm!r} has {len(y)} values for {len(x)} values of x. "
+                "Pass one value per x, nan where there is none."
             )
 
 
 def thin_places(x: Sequence[float]) -> list[int]:
-    """Choose the places to keep: half of them evenly, half by equal ratios, so that both axes show a full line.
+    """Choose points to keep: half evenly spaced, half spaced by equal ratios, for linear and logarithmic axes.
 
     Examples
     --------
@@ -79,7 +77,7 @@ def thin_places(x: Sequence[float]) -> list[int]:
 
 
 def render_table(evolution: Evolution, kept: Sequence[int]) -> str:
-    """Give a few places of every line: the arms are rows, for there may be many."""
+    """Return a table with a few values of every line; the arms are rows, because there may be many."""
     places = sorted({kept[round(i * (len(kept) - 1) / (TABLE_ROWS - 1))] for i in range(TABLE_ROWS)})
     head = "".join(f'<th scope="col">{_format_place(evolution.x[i])}</th>' for i in places)
     rows = "".join(
@@ -94,7 +92,7 @@ def render_table(evolution: Evolution, kept: Sequence[int]) -> str:
 
 
 def _format_place(x: float) -> str:
-    # In full: an axis may cover little more than its last digits.
+    # With all digits: neighbouring values may differ only in the last ones.
     return format_number(int(x)) if float(x).is_integer() else f"{x:.9g}"
 
 

@@ -1,16 +1,23 @@
-"""How text, numbers and data become HTML; everything on a page that was not written here passes through this file."""
+"""HTML of the report: page template, escaping of text and data, and number formats.
+
+All text and data from outside this package pass through the functions here.
+"""
 
 import html
 import json
 import re
+from collections.abc import Mapping
+from importlib import resources
 from math import isfinite
 
+# The browser enforces that a page fetches nothing.
+CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-THIN_SPACE = "\u202f"  # narrow and no-break: digits of one number stay on one line
+THIN_SPACE = "\u202f"  # narrow no-break space: the digits of a number stay on one line
 
 
 def escape_text(words: str) -> str:
-    """Escape text for the inside of an element or of a quoted attribute.
+    """Escape text for an element or a quoted attribute.
 
     Examples
     --------
@@ -21,7 +28,7 @@ def escape_text(words: str) -> str:
 
 
 def escape_prose(words: str) -> str:
-    """Escape a sentence, and set what stands between backticks as code.
+    """Escape a sentence, and mark text between backticks as code.
 
     Examples
     --------
@@ -32,7 +39,7 @@ def escape_prose(words: str) -> str:
 
 
 def make_slug(words: str) -> str:
-    """Give the part of an id that words stand for.
+    """Return words as part of an HTML id.
 
     Examples
     --------
@@ -43,7 +50,7 @@ def make_slug(words: str) -> str:
 
 
 def escape_json(value: object) -> str:
-    r"""Write JSON that may stand inside a script element, whatever the strings hold.
+    r"""Return JSON that is safe inside a script element.
 
     Examples
     --------
@@ -55,7 +62,7 @@ def escape_json(value: object) -> str:
 
 
 def format_number(value: float) -> str:
-    """Write a number for the eye: integers in full, others with three significant digits.
+    """Format a number for readers: integers in full, others with three significant digits.
 
     Examples
     --------
@@ -66,7 +73,7 @@ def format_number(value: float) -> str:
     >>> format_number(-0.5), format_number(float("nan"))
     ('−0.500', 'nan')
     """
-    if isinstance(value, int):  # first: one with hundreds of digits has no float to ask
+    if isinstance(value, int):  # before isfinite: an integer with hundreds of digits has no float
         return _group_digits(f"{value}")
     if not isfinite(value):
         return str(value)
@@ -81,7 +88,49 @@ def format_number(value: float) -> str:
 
 def _group_digits(digits: str) -> str:
     whole, point, rest = digits.replace("-", "−").partition(".")
-    # Four digits are read at a glance; a gap in them only makes columns ragged.
+    # Four digits are readable without a gap, and a gap would make columns ragged.
     if len(whole.lstrip("−")) > 4:
         whole = re.sub(r"(?<=\d)(?=(\d{3})+$)", THIN_SPACE, whole)
     return whole + point + rest
+
+
+def render_document(
+    title: str, lead: str, contents: Mapping[str, str], body: str, scripts: tuple[str, ...] = ()
+) -> str:
+    """Return a whole page. `contents` maps link targets to their names; `lead` and `body` are HTML."""
+    links = "".join(
+        f'<li><a href="{escape_text(target)}">{escape_text(name)}</a></li>' for target, name in contents.items()
+    )
+    tail = "".join(f"<script>\n{read_resource(script)}</script>\n" for script in scripts)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escape_text(title)}</title>
+<link rel="icon" href="data:,">
+<style>
+{read_resource("page.css")}</style>
+<script>
+{read_resource("theme.js")}</script>
+</head>
+<body>
+<header class="top"><span class="name">varmix</span><button type="button" id="theme" hidden>Dark</button></header>
+<div class="layout">
+<nav class="contents" aria-label="Contents"><ul>{links}</ul></nav>
+<main>
+<h1>{escape_text(title)}</h1>
+<p class="lead">{lead}</p>
+{body}
+</main>
+</div>
+{tail}</body>
+</html>
+"""
+
+
+def read_resource(name: str) -> str:
+    """Read a style sheet or script of this package."""
+    return resources.files("lab.report").joinpath(name).read_text("utf-8")

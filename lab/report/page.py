@@ -1,4 +1,4 @@
-"""The report: one HTML page with claims, figures and the evolution of mixtures."""
+"""The main page of the report: figures, claims, and the evolution of mixtures."""
 
 import re
 from collections import Counter
@@ -13,11 +13,10 @@ from lab.commands import format_install
 from lab.files import atomic_write
 from lab.report import benchmarks as tables
 from lab.report import evolutions
-from lab.report.document import render_document
-from lab.report.markup import escape_prose, escape_text, make_slug
+from lab.report.markup import escape_prose, escape_text, make_slug, render_document
 from lab.reproduce.findings import BRACKETS_NOTE, Claim, Findings, Picture, Verdict
 
-# A shape for each verdict, so that none is told by its colour alone.
+# Every verdict has its own shape, for readers who cannot distinguish the colours.
 ICONS: dict[Verdict, str] = {
     "holds": '<path d="M2 6.5 5 9.5 10 3"/>',
     "holds in part": '<circle cx="6" cy="6" r="4.2"/><path d="M6 1.8v8.4a4.2 4.2 0 0 1 0-8.4z" fill="currentColor"/>',
@@ -53,12 +52,12 @@ def summarise_claims(findings: Sequence[Findings]) -> str:
 
 
 def make_anchor(found: Findings) -> str:
-    """Give the id of an experiment's section, which no other id on the page can be."""
+    """Return the id of an experiment's section; no other element has an id with this prefix."""
     return f"experiment-{make_slug(found.experiment)}"
 
 
 def render_badge(verdict: Verdict) -> str:
-    """Give the verdict in words, with its sign before it."""
+    """Return the verdict with its icon."""
     return (
         f'<span class="badge {make_slug(verdict)}"><svg viewBox="0 0 12 12" aria-hidden="true">{ICONS[verdict]}</svg>'
         f"{escape_text(verdict)}</span>"
@@ -66,10 +65,10 @@ def render_badge(verdict: Verdict) -> str:
 
 
 def _render_claims(claims: Sequence[Claim]) -> str:
-    """Return a table of claims; on a narrow screen its rows become cards."""
+    """Return a table of claims; on a narrow screen page.css shows its rows as cards."""
     if not claims:
         return ""
-    # The roles repeat what the elements are: browsers forget it when the rows are laid out as cards.
+    # Browsers drop the roles of table elements when page.css lays them out as cards, so they are repeated.
     return (
         '<table class="claims" role="table"><thead role="rowgroup"><tr role="row">'
         '<th scope="col" role="columnheader">Claim</th><th scope="col" role="columnheader">Number</th>'
@@ -91,7 +90,7 @@ def _render_row(claim: Claim) -> str:
 
 
 def _render_details(claim: Claim) -> str:
-    """Return what waits to be opened: the note, and the table."""
+    """Return the folded details of a claim: its note and its table."""
     parts = [f"<p>{escape_prose(claim.note)}</p>"] if claim.note else []
     if claim.details is not None:
         head = "".join(f'<th scope="col">{escape_text(column)}</th>' for column in claim.details.columns)
@@ -112,18 +111,18 @@ def _render_cells(row: Sequence[str]) -> str:
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MIN_PIXELS_PER_UNIT = 0.85  # pixels of the page to a unit of a figure
+MIN_PIXELS_PER_UNIT = 0.85  # smallest size of a figure, in pixels per unit of its SVG
 URL_REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
 def embed_picture(picture: Picture, prefix: str) -> str:
-    """Draw a picture and give its SVG, described for those who cannot see it, all ids starting with `prefix`."""
+    """Draw a picture and return its SVG, with its description as a label and `prefix` before all ids."""
     root = ElementTree.fromstring(draw_svg(_draw_picture(picture)))
-    _forget_namespaces(root)
+    _strip_namespaces(root)
     _strip_style(root)
     _prefix_ids(root, prefix)
     root.set("role", "img")
-    # On a phone it scrolls in its frame rather than getting smaller than this: its letters have nine of these units.
+    # On a narrow screen the figure scrolls instead of shrinking below this width: its letters are nine units high.
     root.set("style", f"--least: {MIN_PIXELS_PER_UNIT * float(root.get('viewBox', '0 0 500 0').split()[2]):.0f}px")
     root.set("aria-label", picture.description)
     return ElementTree.tostring(root, encoding="unicode")
@@ -133,23 +132,25 @@ def _draw_picture(picture: Picture) -> "Figure":
     try:
         from lab.plots import render_picture
     except ImportError:
-        raise ImportError(f"The report's figures need matplotlib: {format_install('lab')}.") from None
+        raise ImportError(
+            f"The figures of the report need matplotlib. Install it with: {format_install('lab')}"
+        ) from None
     return render_picture(picture)
 
 
 def draw_svg(figure: "Figure") -> str:
-    """Draw a figure as SVG, letters as outlines: formulas come out as they were set, whatever fonts the reader has."""
+    """Return a figure as SVG with letters as outlines, so that formulas do not depend on the reader's fonts."""
     from matplotlib import rc_context
 
     written = BytesIO()
-    # A fixed salt and no date: the same findings give the same page, byte for byte.
+    # A fixed salt and no date: equal findings give equal pages, byte for byte.
     with rc_context({"svg.fonttype": "path", "svg.hashsalt": "varmix"}):
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return written.getvalue().decode()
 
 
-def _forget_namespaces(root: ElementTree.Element) -> None:
-    # HTML knows SVG without declarations, which are also the only addresses in the file.
+def _strip_namespaces(root: ElementTree.Element) -> None:
+    # HTML needs no namespaces for SVG, and they are the only URLs in the file.
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
         for name in [name for name in element.attrib if name.startswith("{")]:
@@ -157,7 +158,7 @@ def _forget_namespaces(root: ElementTree.Element) -> None:
 
 
 def _strip_style(root: ElementTree.Element) -> None:
-    # matplotlib's style sheet says `*`, which on a page means every element of it; page.css says the same for figures.
+    # The selector `*` in Matplotlib's style sheet would apply to the whole page; page.css has these rules for figures.
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in ("style", "metadata"):
@@ -186,22 +187,27 @@ def write(
     skipped: Sequence[str],
     benchmarks: Mapping[str, object] | None = None,
 ) -> Path:
-    """Write `out/report/index.html` and give its path; each page is one file that needs no network.
+    """Write `out/report/index.html` and return its path. Each page is one file that needs no network.
 
     Parameters
     ----------
-    out
-        The folder of the run; its folder `report` is made when missing.
-    findings
-        What each experiment has to show, in the order of the page.
-    facts
-        How the run was made: mode, command, seeds, versions, machine, time.
-    skipped
-        A line for each experiment that could not run, with the command that would let it.
-    benchmarks
-        Title to nested results, as in `lab/results`; written to `benchmarks.html` and linked.
+    out : pathlib.Path
+        Folder of the run. Its folder `report` is created if it is missing.
+    findings : sequence of Findings
+        Findings of each experiment, in the order of the page.
+    facts : mapping of str to str
+        How the run was made: command, time, machine, versions.
+    skipped : sequence of str
+        One line per experiment that could not run, with the command that installs what is missing.
+    benchmarks : mapping of str to object, optional
+        Nested results by title, as in `lab/results`. They are written to `benchmarks.html` and linked. Default: none.
+
+    Returns
+    -------
+    pathlib.Path
+        The file `index.html`.
     """
-    # Everything is drawn before anything is written, so that an error leaves the last report as it was.
+    # Both pages are rendered before one is written, so that an error leaves the previous report unchanged.
     first = render_index(findings, facts, skipped, linked=benchmarks is not None)
     second = None if benchmarks is None else tables.render_page(benchmarks)
     folder = Path(out) / "report"
@@ -214,7 +220,7 @@ def write(
 def render_index(
     findings: Sequence[Findings], facts: Mapping[str, str], skipped: Sequence[str], linked: bool = False
 ) -> str:
-    """Give the first page; `linked` says whether there is a page of benchmarks to point to."""
+    """Return the main page. `linked`: whether to link to the page of benchmarks."""
     if len({make_anchor(found) for found in findings}) < len(findings):
         names = [found.experiment for found in findings]
         raise ValueError(f"Findings must be of different experiments, got {names}. Merge those of the same name.")
@@ -224,17 +230,17 @@ def render_index(
     contents |= {"#not-run": "Not run"} if skipped else {}
     contents |= {"#facts": "How it was run"}
     contents |= {"benchmarks.html": "Benchmarks"} if linked else {}
-    lead = f"What <cite>{PAPER_TITLE}</cite> (ICML 2019) says, beside what came out when varmix ran it. "
+    lead = f"The claims of <cite>{PAPER_TITLE}</cite> (ICML 2019), and the results of varmix. "
     if any(found.claims for found in findings):
         lead += f"{summarise_claims(findings)} {BRACKETS_NOTE}"
     else:
-        lead += "No experiment of this run examined a claim."
+        lead += "No experiment of this run tested a claim."
     body = f"{sections}{_not_run(skipped)}{_render_facts(facts)}"
-    return render_document("The paper, run again", lead, contents, body, scripts=("plot.js",))
+    return render_document("Reproduction of the paper", lead, contents, body, scripts=("plot.js",))
 
 
 def _render_section(found: Findings, numbers: Iterator[int]) -> str:
-    """Return the figures of an experiment, its claims, and its protocol folded away."""
+    """Return the figures of an experiment, its claims, and its protocol, folded."""
     parts = [_render_figure(picture, f"figure-{next(numbers)}") for picture in found.pictures]
     parts += [evolutions.embed_evolution(evolution, f"plot-{next(numbers)}") for evolution in found.evolutions]
     parts.append(_render_claims(found.claims))

@@ -1,12 +1,12 @@
-// Lines over time, one per arm: hover or arrow keys read values, the legend hides arms, either axis can be logarithmic.
-// Every element that is drawn comes from the figure's data; nothing is kept beside the page.
+// Lines over time, one per arm. Hover or arrow keys show values, the legend hides arms, both axes can be logarithmic.
+// All data come from the JSON inside the figure; nothing is loaded or stored elsewhere.
 "use strict";
 (() => {
   const COLOURS = 6;                                      // see --arm-0 ... in page.css
-  const DASHES = ["", "8 4", "2 4", "10 4 2 4", "14 5"];  // one for each turn through the colours
-  const READ = 12;                                        // values shown at once; a tooltip is not a table
-  const LETTER = 7;                                       // width of a digit at the size of tick labels, in pixels
-  const DOT = "m-1.5 0a1.5 1.5 0 1 0 3 0a1.5 1.5 0 1 0-3 0";  // what a line is through a point without neighbours
+  const DASHES = ["", "8 4", "2 4", "10 4 2 4", "14 5"];  // the next one whenever the colours repeat
+  const READ = 12;                                        // most values in a tooltip
+  const LETTER = 7;                                       // width of a digit in tick labels, in pixels
+  const DOT = "m-1.5 0a1.5 1.5 0 1 0 3 0a1.5 1.5 0 1 0-3 0";  // mark of a point without neighbours
   const THIN = "\u202f";
   const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
@@ -20,7 +20,7 @@
   const trimmed = (digits) => (digits.includes(".") ? digits.replace(/\.?0+$/, "") : digits);
   const power = (exponent) => "10" + [...String(exponent)].map((c) => RAISED[c]).join("");
 
-  /** A number for the eye, with up to `digits` significant ones; whole numbers in full. */
+  /** Format a number with up to `digits` significant digits; whole numbers in full. */
   function shown(value, digits = 4) {
     if (value === 0) return "0";
     if (Number.isInteger(value) && Math.abs(value) < 1e12) return grouped(String(value));
@@ -31,7 +31,7 @@
 
   // ---------------------------------------------------------------- axes
 
-  /** The step of 1, 2 or 5 times a power of ten that gives at most `count` intervals. */
+  /** Return the step of 1, 2 or 5 times a power of ten that makes at most `count` intervals. */
   function niceStep(span, count) {
     const raw = span / count;
     const unit = 10 ** Math.floor(Math.log10(raw));
@@ -65,7 +65,7 @@
     const ticks = [];
     for (let e = first - 1; e <= last; e++) {
       for (const factor of [1, 2, 5]) {
-        const value = Number(`${factor}e${e}`);  // 5 * 10 ** -3 would not be 0.005
+        const value = Number(`${factor}e${e}`);  // exact, unlike 5 * 10 ** -3
         if (value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9)) ticks.push({ value, label: label(value, e) });
       }
     }
@@ -128,7 +128,7 @@
     const draw = drawer(svg);
     const visible = data.arms.map(() => true);
     const log = { x: false, y: false };
-    let at = null;        // the place being read, an index into data.x
+    let at = null;        // the place whose values are shown, an index into data.x
     let frame = null;     // the scales of the last drawing
     let marks = null;     // the group of the crosshair
 
@@ -142,7 +142,7 @@
     function scales(width, height) {
       const places = log.x ? data.x.filter((x) => x > 0) : data.x;
       const first = places[0], last = places[places.length - 1];
-      const wide = LETTER * shown(last).length;  // about what a label of the x axis takes
+      const wide = LETTER * shown(last).length;  // about the width of a label of the x axis
       const room = { top: 30, bottom: 46, right: Math.max(14, Math.min(40, wide / 2)) };
       const rows = Math.max(2, Math.floor((height - room.top - room.bottom) / 48));
       const values = data.arms.flatMap((arm, j) => (visible[j] ? arm.y.filter((_, i) => drawable(i, j)) : []));
@@ -243,7 +243,7 @@
       const place = make("p", {}, `${data.xLabel} `, make("b", {}, shown(data.x[at])));
       tooltip.replaceChildren(place, make("ul", {}, ...rows, ...more));
       tooltip.hidden = false;
-      // Beside the crosshair, on the side that has more room, and never outside of the drawing.
+      // Next to the crosshair, on the side with more room, and always inside the plot.
       const room = frame.width - tooltip.offsetWidth;
       const beside = across < frame.width / 2 ? across + 14 : across - 14 - tooltip.offsetWidth;
       tooltip.style.left = `${Math.max(0, Math.min(room, beside))}px`;
@@ -289,7 +289,7 @@
       else if (by) move(at === null ? (by > 0 ? first : last) : Math.max(first, Math.min(last, at + by)));
       else return;
       event.preventDefault();
-      announce();  // spoken for keys only: a mouse would make it chatter
+      announce();  // only for keys: a moving mouse would announce too many values
     });
 
     // ---- legend and switches
@@ -308,7 +308,7 @@
       return button;
     });
 
-    /** Let one line stand out from the others, or none. */
+    /** Highlight one line, or none. */
     function lift(arm) {
       for (const path of svg.querySelectorAll("[data-arm]")) {
         path.classList.toggle("faded", arm !== null && visible[arm] && path.dataset.arm !== String(arm));
@@ -343,7 +343,7 @@
     }
     for (const part of [legend, controls, stage]) part.hidden = false;
     figure.querySelector("[data-excuse]").hidden = true;
-    // In the next frame: drawing changes the height, and observers must not answer what they caused.
+    // In the next frame: drawing changes the height, and an observer must not react to its own change.
     const redraw = () => { if (stage.clientWidth !== frame?.width) render(); };
     new ResizeObserver(() => requestAnimationFrame(redraw)).observe(stage);
     render();

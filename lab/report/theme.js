@@ -1,11 +1,11 @@
-// Light or dark: as the system asks, until the reader chooses. Runs in the head, so that no page flashes.
+// Light or dark: the system decides until the reader chooses. Runs in the head, so that no page flashes.
 "use strict";
 (() => {
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
   const KEY = "varmix-theme";
 
-  // Storage may be missing or forbidden for pages opened from a folder; the choice then lasts as long as the page.
+  // Storage may be unavailable for pages opened from a folder; the choice then lasts until the page is closed.
   const recall = () => { try { return localStorage.getItem(KEY); } catch { return null; } };
   const keep = (theme) => { try { localStorage.setItem(KEY, theme); } catch { /* see above */ } };
   const current = () => root.dataset.theme || (system.matches ? "dark" : "light");

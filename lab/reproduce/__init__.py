@@ -1,1 +1,1 @@
-"""Running experiments: plan, run, record, resume, judge."""
+"""Experiments: plan, run, record, resume and judge them."""

@@ -1,4 +1,4 @@
-"""Catalogue: the experiments by name, and what each needs, known without importing them."""
+"""Catalogue of the experiments and their requirements, known without importing them."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -6,16 +6,27 @@ from importlib.util import find_spec
 
 from lab import datasets
 from lab.commands import find_program, format_install
-from lab.refusal import refuse_unknown
 from lab.reproduce.experiment import Experiment
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What an experiment shows, the modules it needs and the extra that brings them, and data sets: any one will do.
+    """Title and requirements of an experiment.
 
-    One that generates data, or finds some in a package that it needs, lacks none.  `quick` says whether there are quick
-    runs of it at all.
+    Parameters
+    ----------
+    title : str
+        The part of the paper, or what is beyond it.
+    needs : tuple of str, default ()
+        Modules that must be installed.
+    extra : str, default "lab"
+        Extra of varmix that installs these modules.
+    data : tuple of str, default ()
+        Data sets that it can use. One of them is enough.
+    brings_data : bool, default False
+        Whether it can also run without any of these data sets.
+    quick : bool, default True
+        Whether it has quick runs.
     """
 
     title: str
@@ -27,24 +38,24 @@ class Entry:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The needed modules that are not installed."""
+        """Required modules that are not installed."""
         return tuple(name for name in self.needs if find_spec(name) is None)
 
     @property
     def lacking(self) -> str | None:
-        """What keeps it from running here and how to get it, to be read after its name; None if nothing does."""
+        """Missing requirement and how to install it, to be printed after the name; None if nothing is missing."""
         if self.missing:
             return f"needs {', '.join(self.missing)}: {format_install(self.extra)}"
         try:
             if not self.data or any(map(datasets.available, self.data)) or self.brings_data:
                 return None
-        except datasets.DataUnavailable as error:  # the user named a folder that is none
+        except datasets.DataUnavailable as error:  # VARMIX_DATA is not a folder
             return f"needs data: {error}"
         to_fetch = next((name for name in self.data if datasets.SETS[name].fetchable), None)
         how = (
             f"{find_program()} data fetch {to_fetch}" if to_fetch else "put one into the folder that VARMIX_DATA names"
         )
-        return f"needs data, any of {', '.join(self.data)}, and none is at hand: {how}"
+        return f"needs data (any of {', '.join(self.data)}), but there are none: {how}"
 
 
 ENTRIES = {
@@ -58,16 +69,16 @@ ENTRIES = {
         ("kdd_bio", "chest_accel", "mnist"),
         brings_data=True,
     ),
-    "regret": Entry("Sections 3 and 4: regret, and Theorem 1 against what is measured"),
+    "regret": Entry("Sections 3 and 4: regret, compared with the bound of Theorem 1"),
     "convex": Entry(
-        "Beyond the paper: convex problems on real data, against reshuffling",
+        "Beyond the paper: convex problems on real data, compared with reshuffling",
         ("sklearn",),
         "lab",
         ("california_housing", "adult", "kdd_bio", "chest_accel", "covtype_2v4", "kegg_undirected", "w8a"),
         brings_data=True,
     ),
     "networks": Entry(
-        "Beyond the paper: neural networks on MNIST and other data, against reshuffling",
+        "Beyond the paper: neural networks on MNIST and other data, compared with reshuffling",
         ("torch", "sklearn"),
         "torch",
         ("mnist",),
@@ -77,20 +88,17 @@ ENTRIES = {
 
 
 def list_experiments() -> tuple[str, ...]:
-    """Give all experiments, in the order of the paper."""
+    """Return the names of all experiments, in the order of the paper."""
     return tuple(ENTRIES)
 
 
 def find_entry(name: str) -> Entry:
-    """Give what is known about an experiment without importing it."""
-    if name not in ENTRIES:
-        raise refuse_unknown("experiment", name, ENTRIES)
+    """Return title and requirements of an experiment without importing it."""
     return ENTRIES[name]
 
 
 def import_experiment(name: str) -> Experiment:
-    """Import an experiment."""
-    find_entry(name)
+    """Import an experiment of the catalogue."""
     found = import_module(f"lab.experiments.{name}").EXPERIMENT
-    assert isinstance(found, Experiment)  # every module of the catalogue has one
+    assert isinstance(found, Experiment)  # every module of the catalogue defines one
     return found

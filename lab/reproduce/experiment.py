@@ -1,4 +1,4 @@
-"""Experiment: independent runs, and what they show together."""
+"""Experiment: independent runs, and the findings from all of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,25 +12,27 @@ Mode: TypeAlias = Literal["quick", "full"]
 
 @dataclass(frozen=True)
 class Experiment:
-    """What the command `python -m lab reproduce` needs to know about an experiment.
+    """Everything that `python -m lab reproduce` needs from an experiment.
 
-    Attributes
+    Parameters
     ----------
-    name
-        The word on the command line.
-    plan
-        All runs of a mode, as configurations: small dictionaries of plain values, seed included, that determine a run.
-    run
-        One run, in a process of its own; gives plain values (None where there is no number).
-    seconds
-        About how long a run takes on one core, to tell before it starts.
-    findings
-        What the finished runs show, be they all or some.
-    then
-        The runs that depend on what came out of the planned ones, such as a step size that was chosen on other seeds;
-        without records it assumes something, so that their number and time can be told in advance.
-    facts
-        Numbers for pages that are made from full runs, by name, as JSON holds them.
+    name : str
+        Name on the command line.
+    plan : callable
+        From a mode to the configurations of its runs. A configuration is a small dictionary of plain values, including
+        the seed, that determines one run.
+    run : callable
+        From a configuration to the result: plain values, None for a missing number. Runs in its own process.
+    seconds : callable
+        From a configuration to the approximate duration on one core, for the estimate before the start.
+    findings : callable
+        From the records of finished runs, all or some, to the findings.
+    then : callable, optional
+        From a mode and the records of planned runs to further configurations that depend on them, such as runs with a
+        step size chosen on other seeds. Without records it returns a guess, for the estimate before the start.
+        Default: no further runs.
+    facts : callable, optional
+        From the records of full runs to numbers by name, as JSON values, which other pages quote. Default: none.
     """
 
     name: str

@@ -1,28 +1,28 @@
-"""Findings: what an experiment has to show, apart from how it is shown."""
+"""Findings of an experiment: claims, figures and notes, independent of how they are displayed."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from varmix.meter import Interval
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BRACKETS_NOTE = "Brackets hold 95 % intervals, [?] where there are too few runs for one."
+    from varmix.meter import Interval
+
+BRACKETS_NOTE = "Brackets are 95 % intervals; [?] means too few runs for an interval."
 Verdict = Literal["holds", "holds in part", "does not hold", "too few runs", "measured"]
 JUDGED_VERDICTS: tuple[Verdict, ...] = ("holds", "holds in part", "does not hold")
 
 
-MAX_NAME_LENGTH = 36  # characters: with number and verdict it fits a line of 80
+MAX_NAME_LENGTH = 36  # characters; with number and verdict it fits into 80 columns
 MAX_NUMBER_LENGTH = 26
 MAX_CELL_WORDS = 20
 
 
 @dataclass(frozen=True)
 class Details:
-    """A small table behind a claim, shown where somebody opens it: headings, and rows of as many cells."""
+    """A small table with the numbers behind a claim; readers unfold it. Every row has one cell per column."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -30,35 +30,37 @@ class Details:
     def __post_init__(self) -> None:
         for row in (self.columns, *self.rows):
             if len(row) != len(self.columns):
-                raise ValueError(f"A row of details has {len(row)} cells, and there are {len(self.columns)} columns.")
+                raise ValueError(
+                    f"A row of details has {len(row)} cells for {len(self.columns)} columns. Pass one cell per column."
+                )
             for cell in row:
                 check_words(cell)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says or varmix promises, the one number that decides it, and the verdict.
+    """A claim of the paper or of varmix, the number that decides it, and the verdict.
 
-    Whoever shows claims may rely on their lengths: a claim that is too long cannot be built.
+    Texts that are too long raise `ValueError`, so that every claim fits into a line of 80 columns.
 
     Parameters
     ----------
-    name
-        A few words that stand for the claim in a line of a summary; at most 36 characters.
-    said
-        What the paper says, in a sentence of at most 20 words; or what is asked of varmix where the paper is silent.
-    number
-        The number that decides, with its interval, such as "4.7x [4.0, 5.9] sooner"; at most 26 characters.
-    verdict
-        Whether it holds; "measured" where nothing was claimed, "too few runs" where these runs cannot tell.
-    settings
+    name : str
+        Name of the claim in a summary; at most 36 characters.
+    said : str
+        Statement of the paper, or of varmix if the paper makes none; at most 20 words.
+    number : str
+        Number that decides, with its interval, such as "4.7x [4.0, 5.9] sooner"; at most 26 characters.
+    verdict : {"holds", "holds in part", "does not hold", "too few runs", "measured"}
+        Whether the claim holds. "measured": there is no claim. "too few runs": these runs cannot decide.
+    settings : str
         Seeds and settings behind the number; at most 20 words.
-    beyond
-        Whether the paper makes no such claim, so that the sentence is ours.  Default: False.
-    details
-        Further numbers: by data set, by arm.  Default: None.
-    note
-        What the number does not say, in a sentence or two.  Default: empty.
+    beyond : bool, default False
+        Whether the claim is ours and not the paper's.
+    details : Details, optional
+        Table of further numbers, by data set or by arm. Default: none.
+    note : str, default ""
+        One or two sentences on the limits of the number.
     """
 
     name: str
@@ -80,21 +82,20 @@ class Claim:
 
 
 def check_words(text: str) -> None:
-    """Raise `ValueError` for a cell that nobody would read."""
+    """Raise `ValueError` if a text has more than 20 words."""
     if len(text.split()) > MAX_CELL_WORDS:
-        raise ValueError(f"A cell has at most {MAX_CELL_WORDS} words, got {len(text.split())}: {text!r}.")
+        raise ValueError(f"A text of a claim has at most {MAX_CELL_WORDS} words, got {len(text.split())}: {text!r}.")
 
 
-def format_number(interval: Interval, form: str = "{value} {bounds}") -> str:
-    """Write an interval as the number of a claim, with as many of three digits as there is room for.
+def format_number(interval: "Interval", form: str = "{value} {bounds}") -> str:
+    """Format an interval as the number of a claim, with up to three digits, fewer if space is short.
 
     Parameters
     ----------
-    interval
-        The value and its bounds; a question mark stands for bounds that are not finite.
-    form
-        Where value and bounds go, and what stands around them.  It is dropped where even one digit leaves no room.
-        Default: "{value} {bounds}".
+    interval : Interval
+        Value and bounds. Bounds that are not finite are written as "[?]".
+    form : str, default "{value} {bounds}"
+        Format with the places of value and bounds. It is ignored if it is too long even with one digit.
 
     Returns
     -------
@@ -103,6 +104,7 @@ def format_number(interval: Interval, form: str = "{value} {bounds}") -> str:
 
     Examples
     --------
+    >>> from varmix.meter import Interval
     >>> format_number(Interval(4.71, 4.0, 5.9), "{value}x {bounds} sooner")
     '4.71x [4, 5.9] sooner'
     >>> format_number(Interval(-0.0482, -0.204, 0.108), "{value} {bounds} points")
@@ -120,7 +122,7 @@ def format_number(interval: Interval, form: str = "{value} {bounds}") -> str:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: a file name, two sentences for the reader, a description for those who cannot see it."""
+    """A figure: file name, caption of one or two sentences, and description for readers who cannot see it."""
 
     name: str
     caption: str
@@ -130,7 +132,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Evolution:
-    """Lines over time, one per arm, to be looked at closely: the weights of a mixture, usually."""
+    """An interactive plot of lines over time, one per arm; usually the weights of a mixture."""
 
     name: str
     title: str
@@ -142,7 +144,7 @@ class Evolution:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that one experiment has to show."""
+    """All findings of one experiment."""
 
     experiment: str
     title: str
@@ -153,10 +155,10 @@ class Findings:
 
 
 def combine_verdicts(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict of a claim about several cases, such as data sets, from the verdict of each.
+    """Return the verdict of a claim about several cases, such as data sets, from the verdict of each case.
 
-    What surely holds somewhere and not surely everywhere holds in part; otherwise cases that differ, one of which is
-    open, decide nothing.
+    Equal verdicts are the verdict. If they differ, the claim holds in part if it holds, at least in part, in some
+    case; otherwise there are too few runs.
 
     Examples
     --------
@@ -166,7 +168,7 @@ def combine_verdicts(verdicts: Sequence[Verdict]) -> Verdict:
     'too few runs'
     """
     if not verdicts:
-        raise ValueError("A verdict is combined of at least one, got none. Leave the claim out where nothing was run.")
+        raise ValueError("There are no verdicts to combine. Leave the claim out if there are no runs.")
     if len(set(verdicts)) == 1:
         return verdicts[0]
     return "holds in part" if {"holds", "holds in part"} & set(verdicts) else "too few runs"

@@ -1,7 +1,7 @@
-"""Records: every finished run in a file of its own, so that nothing is lost and nothing is done twice.
+"""Records: one file per finished run, so that runs can be interrupted and resumed.
 
-A file is written aside, renamed, and carries its own checksum.  So a run that is killed leaves either its whole record
-or none, any number of processes may write at once, and damage is noticed.
+Files are written atomically and contain their own checksum. So a killed run leaves a complete record or none, several
+processes may write at the same time, and damage is detected.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ RECORD_FIELDS = ("experiment", "config", "result", "versions", "wall_seconds", "
 
 @dataclass(frozen=True)
 class Record:
-    """A finished run: what it was, what came out, with which versions, and how long it took."""
+    """A finished run: configuration, result, versions of packages, and duration."""
 
     experiment: str
     config: Config
@@ -32,7 +32,7 @@ class Record:
 
 
 class Records:
-    """The finished runs below a folder.
+    """The records of finished runs in a folder.
 
     Examples
     --------
@@ -47,28 +47,28 @@ class Records:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.damaged: list[Path] = []  # what was found damaged, under the names it was set aside with
+        self.damaged: list[Path] = []  # new names of records that were damaged
 
     def path(self, experiment: str, config: Config) -> Path:
-        """Give the file of a run; its name follows from the configuration."""
+        """Return the file of a run; its name is a hash of the configuration."""
         digest = hashlib.sha256(_dump_canonical(config).encode()).hexdigest()[:16]
         return self.folder / experiment / f"{digest}.json"
 
     def has(self, experiment: str, config: Config) -> bool:
-        """Whether a run is finished; a damaged record is set aside and does not count."""
+        """Return whether a run is finished. A damaged record is renamed and does not count."""
         return self._read(self.path(experiment, config), config) is not None
 
     def write(self, record: Record) -> Path:
-        """Write a record aside and rename it."""
+        """Write a record atomically and return its file."""
         return self.write_text(record.experiment, record.config, self.encode(record))
 
     def encode(self, record: Record) -> str:
-        """Give the text of a record, with its checksum; ValueError if it holds what JSON does not have."""
+        """Return a record as JSON with its checksum; raise `ValueError` for values outside JSON, such as nan."""
         body = asdict(record)
         return _dump_canonical({**body, "sha256": _compute_checksum(body)})
 
     def write_text(self, experiment: str, config: Config, text: str) -> Path:
-        """Write the text of a record aside and rename it."""
+        """Write the encoded record of a run atomically and return its file."""
         path = self.path(experiment, config)
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as file:
@@ -76,12 +76,12 @@ class Records:
         return path
 
     def read(self, experiment: str, configs: Sequence[Config]) -> list[Record]:
-        """Give the records of those runs that are finished, in the order of the configurations."""
+        """Return the records of the finished runs, in the order of the configurations."""
         found = (self._read(self.path(experiment, config), config) for config in configs)
         return [record for record in found if record is not None]
 
     def write_table(self, experiment: str, records: Sequence[Record]) -> Path:
-        """Write finished runs into one file of JSON lines, a row per run, for reading elsewhere."""
+        """Write finished runs into one file of JSON lines, one line per run, for other programs."""
         path = self.folder / f"{experiment}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         rows = [_dump_canonical(asdict(record)) + "\n" for record in records]
@@ -106,7 +106,7 @@ class Records:
 
 
 def _free_name(path: Path) -> Path:
-    """Give a name for a damaged file that is not taken: what was set aside before is evidence too."""
+    """Return an unused name for a damaged file, so that damaged files found before are kept."""
     number = 1
     while (aside := path.with_suffix(f".damaged-{number}")).exists():
         number += 1
@@ -114,7 +114,7 @@ def _free_name(path: Path) -> Path:
 
 
 def _parse_record(text: str) -> Record | None:
-    """Give the record that a text holds; None if it is damaged, whatever it was that came of it."""
+    """Return the record in a text; None if it is damaged in any way."""
     try:
         body = json.loads(text)
         checksum = body.pop("sha256")
@@ -125,7 +125,7 @@ def _parse_record(text: str) -> Record | None:
 
 
 def _dump_canonical(value: object) -> str:
-    """One text for one value: sorted keys, no blanks, and no numbers that JSON does not have."""
+    """Return the same JSON for equal values: sorted keys, no blanks, no nan or infinity."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

@@ -1,7 +1,7 @@
-"""Runner: many runs on a few processes, with a bar, that can be stopped at any moment.
+"""Runner: make many runs on a few worker processes, with progress bars. It can be interrupted at any time.
 
-Every run is recorded by the process that made it as soon as it is done.  Workers end with the process that started
-them, however that one ends: they watch a pipe that only it holds open.
+Each worker records a run as soon as it is finished. Workers exit when their parent process ends, even if it is killed:
+they watch a pipe that only the parent holds open.
 """
 
 import os
@@ -25,15 +25,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from lab.reproduce.catalogue import import_experiment
 from lab.reproduce.records import Config, Record, Records
 
-# One thread a worker: runs are the unit of parallel work, and times must mean something.
+# One thread per worker: runs are parallel already, and more threads would distort their times.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-WORKER_SETTINGS = {**ONE_THREAD, "VARMIX_QUIET": "1"}  # that kernels compile, the bar says
+WORKER_SETTINGS = {**ONE_THREAD, "VARMIX_QUIET": "1"}  # the progress bar already says that kernels compile
 RECORDED_PACKAGES = ("varmix", "numpy", "numba", "scipy", "scikit-learn", "torch", "gymnasium")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run that is to be made."""
+    """A run to make: experiment, configuration and expected duration."""
 
     experiment: str
     config: Config
@@ -42,7 +42,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that raised: which, what, and the file with all of it."""
+    """A run that failed: the job, the error message, and the file with the traceback."""
 
     job: Job
     message: str
@@ -54,7 +54,7 @@ class WorkerError(RuntimeError):
 
 
 def perform_jobs(jobs: Sequence[Job], out: Path, workers: int, console: Console) -> list[Failure]:
-    """Make all runs and record each; a run that raises is reported and the others go on."""
+    """Make all runs, record each one, and return those that failed; a failure does not stop the others."""
     failures: list[Failure] = []
     with _show_bars(jobs, console) as shown, _open_pool(min(workers, len(jobs))) as pool:
         try:
@@ -75,7 +75,7 @@ def perform_jobs(jobs: Sequence[Job], out: Path, workers: int, console: Console)
 
 
 def one_of_each_first(jobs: Sequence[Job]) -> list[Job]:
-    """Put one run of every experiment first: else all workers would compile the same kernels at the same time."""
+    """Put one run of every experiment first; otherwise all workers would compile the same kernels at once."""
     first: dict[str, Job] = {}
     for job in jobs:
         first.setdefault(job.experiment, job)
@@ -83,12 +83,12 @@ def one_of_each_first(jobs: Sequence[Job]) -> list[Job]:
 
 
 def error_file(out: Path, job: Job) -> Path:
-    """Give the file that tells how a run failed."""
+    """Return the file for the traceback of a failed run."""
     return out / "errors" / job.experiment / Records(out).path(job.experiment, job.config).with_suffix(".txt").name
 
 
 def list_versions() -> dict[str, str]:
-    """Give the versions of the packages that results may depend on, as far as they are installed."""
+    """Return the versions of the installed packages that results may depend on."""
     found = {}
     for name in RECORDED_PACKAGES:
         try:
@@ -99,9 +99,9 @@ def list_versions() -> dict[str, str]:
 
 
 def _perform_job(job: Job, out: Path) -> str | None:
-    """Make a run and record it; give None, or in a line what went wrong with it.
+    """Make a run and record it; return None, or the error message if the run fails.
 
-    What cannot be written is no fault of the run: it is raised, and ends the command.
+    An error while writing the record is not caught: the run is not at fault, and the command ends.
     """
     wall, cpu = time.perf_counter(), time.process_time()
     path, records = error_file(out, job), Records(out / "records")
@@ -120,9 +120,9 @@ def _perform_job(job: Job, out: Path) -> str | None:
 
 @contextmanager
 def _open_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Give a pool whose workers are gone when the block is left, however it is left."""
+    """Yield a pool of workers. They have exited when the block ends, also after an error or Ctrl-C."""
     os.environ.update({name: value for name, value in WORKER_SETTINGS.items() if name not in os.environ})
-    context = get_context("spawn")  # a fork of a process with threads may hang
+    context = get_context("spawn")  # forking a process that has threads may hang
     watched, held = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_parent, initargs=(watched,))
     try:
@@ -136,17 +136,17 @@ def _open_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextmanager
 def _hold_interrupts() -> Iterator[None]:
-    """Answer Ctrl-C when the block is left, not inside it; workers that are started inside never hear it.
+    """Delay Ctrl-C until the block ends, and keep it away from workers started inside the block.
 
-    They inherit what this thread blocks, while other threads of this process would still let a Ctrl-C through: so there
-    is a handler, too.
+    Workers inherit the signals that this thread blocks. Other threads of this process could still receive Ctrl-C, so
+    there is a handler as well.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard: list[int] = []
-    resource_tracker.ensure_running()  # starting it later would unblock Ctrl-C
-    handler = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    received: list[int] = []
+    resource_tracker.ensure_running()  # its later start would unblock Ctrl-C
+    handler = signal.signal(signal.SIGINT, lambda number, frame: received.append(number))
     blocks = hasattr(signal, "pthread_sigmask")  # not on Windows
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if blocks else None
     try:
@@ -155,12 +155,12 @@ def _hold_interrupts() -> Iterator[None]:
         if mask is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, handler)
-    if heard:
+    if received:
         raise KeyboardInterrupt
 
 
 def _follow_parent(watched: Connection) -> None:
-    """End this worker when the other end of the pipe closes; leave Ctrl-C to the process that started it."""
+    """Ignore Ctrl-C, and exit this worker when its parent closes the other end of the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def wait() -> None:
@@ -172,7 +172,7 @@ def _follow_parent(watched: Connection) -> None:
 
 @contextmanager
 def _show_bars(jobs: Sequence[Job], console: Console) -> Iterator[list["_Bar"]]:
-    """Show a bar per experiment, which fills by the time that runs are expected to take, until the block is left."""
+    """Show one progress bar per experiment until the block ends. Runs count by their expected duration."""
     columns = (
         TextColumn("{task.description:<8}"),
         BarColumn(20),
@@ -186,7 +186,7 @@ def _show_bars(jobs: Sequence[Job], console: Console) -> Iterator[list["_Bar"]]:
 
 
 class _Bar:
-    """The bar of an experiment: it moves to and fro while kernels compile, and fills from the first finished run on."""
+    """Progress bar of an experiment. It pulses while kernels compile, and fills once a run is finished."""
 
     def __init__(self, name: str, jobs: Sequence[Job], progress: Progress) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Terminal: what the command says, in lines that fit 80 columns."""
+"""Terminal output of `python -m lab reproduce`, in lines of at most 80 columns."""
 
 import os
 from collections.abc import Sequence
@@ -10,11 +10,10 @@ from rich.text import Text
 
 import varmix
 from lab.reproduce.findings import JUDGED_VERDICTS, Findings
-from lab.reproduce.request import Request
 from lab.reproduce.runner import Failure
 
 if TYPE_CHECKING:
-    from lab.reproduce.work import Work
+    from lab.reproduce.work import Request, Work
 
 VERDICT_MARKS = {
     "holds": ("✓", "green"),
@@ -22,16 +21,16 @@ VERDICT_MARKS = {
     "does not hold": ("✗", "red"),
 }
 MAX_COLUMNS, LONGEST_VERDICT = 80, len("x does not hold")
-START_SECONDS, COMPILE_SECONDS = 6.0, 25.0  # to start the workers; to compile the kernels of all experiments
+START_SECONDS, COMPILE_SECONDS = 6.0, 25.0  # start of the workers; compilation of all kernels
 
 
 def print_line(console: Console, line: str, style: str = "") -> None:
-    """Print a line as it is: paths may hold brackets, and are to be copied whole."""
+    """Print a line without markup or wrapping: paths may contain brackets, and users copy them."""
     console.print(Text(line, style=style), soft_wrap=True, highlight=False)
 
 
-def announce_work(work: "Work", request: Request, console: Console) -> None:
-    """Say what is to be done and how long it will take, compiling included."""
+def announce_work(work: "Work", request: "Request", console: Console) -> None:
+    """Print the number of runs and about how long they take, including compilation."""
     left, planned = len(work.left()), work.planned()
     already = f" ({planned - left} of {planned} are done)" if left < planned else ""
     processes = f"{request.jobs} process{'es' if request.jobs > 1 else ''}"
@@ -41,7 +40,7 @@ def announce_work(work: "Work", request: Request, console: Console) -> None:
 
 
 def _guess_start() -> float:
-    """Return the seconds before runs begin: kernels are compiled where no folder has compiled ones."""
+    """Return about how many seconds pass before the first run starts; kernels may have to be compiled."""
     folder = os.environ.get("NUMBA_CACHE_DIR")
     places = Path(folder) if folder else Path(varmix.__file__).parent
     compiled = next(places.rglob("*.nbc"), None) is not None
@@ -49,10 +48,10 @@ def _guess_start() -> float:
 
 
 def print_claims(found: Sequence[Findings], console: Console) -> None:
-    """Print a line for each claim that was judged: name, number, verdict."""
+    """Print one line per judged claim: name, number, verdict."""
     judged = [claim for findings in found for claim in findings.claims if claim.verdict in JUDGED_VERDICTS]
     if not judged:
-        print_line(console, "These runs are too few to judge any claim.")
+        print_line(console, "There are too few runs to judge any claim.")
         return
     name, number = (max(len(getattr(claim, part)) for claim in judged) for part in ("name", "number"))
     gap = "  " if name + number + len("  ") * 2 + LONGEST_VERDICT <= MAX_COLUMNS else " "
@@ -62,19 +61,19 @@ def print_claims(found: Sequence[Findings], console: Console) -> None:
         console.print(line + Text(f"{mark} {claim.verdict}", style=color), soft_wrap=True, highlight=False)
 
 
-def tell_failures(failures: Sequence[Failure], console: Console) -> None:
-    """Name the runs that raised, those with the same error in one line, and a file that tells how."""
+def print_failures(failures: Sequence[Failure], console: Console) -> None:
+    """Print the runs that failed, one line per error, with a file that has the traceback."""
     alike: dict[tuple[str, str], list[Failure]] = {}
     for failure in failures:
         alike.setdefault((failure.job.experiment, failure.message), []).append(failure)
     for (experiment, message), group in alike.items():
         what = ", ".join(f"{name} {value}" for name, value in group[0].job.config.items())
         runs = f"{len(group)} runs, the first" if len(group) > 1 else "the run"
-        print_line(console, f"failed: {experiment}, {runs} with {what}: {message}; see {group[0].path}", "red")
+        print_line(console, f"Failed: {experiment}, {runs} with {what}: {message}; see {group[0].path}", "red")
 
 
 def format_duration(seconds: float) -> str:
-    """Say a time as a person would.
+    """Return a duration in seconds, minutes or hours.
 
     Examples
     --------

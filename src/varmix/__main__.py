@@ -1,4 +1,4 @@
-"""The command `varmix`: look into a checkpoint, or compile kernels ahead of time.
+"""The command `varmix`: show a checkpoint, or compile kernels ahead of time.
 
     varmix --version
     varmix inspect sampler.varmix
@@ -10,6 +10,7 @@
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,9 @@ from varmix._core.state import CheckpointError, make_printable, read_array, read
 from varmix._version import __version__
 from varmix._warmup import AREAS, warm_up
 
-MAX_LINES, MAX_LINE_WIDTH = 500, 400  # printed of a checkpoint that may come from anybody
+MAX_LINES, MAX_LINE_WIDTH = 500, 400  # limits of the printout: a checkpoint may come from anyone
 EXIT_WRONG_CALL, EXIT_FAILED = 2, 1  # exit codes
-AREA_HELP = "core (the default), sklearn, torch, rl or all"
+AREA_HELP = "core (default), sklearn, torch, rl or all"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,14 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="varmix", description="Stochastic optimisation with less variance.")
     parser.add_argument("--version", action="version", version=f"varmix {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    inspect = commands.add_parser("inspect", help="show what a saved sampler holds")
+    inspect = commands.add_parser("inspect", help="show the contents of a saved sampler")
     inspect.add_argument("checkpoint", type=Path, help="a file written by varmix.save")
-    warmup = commands.add_parser("warmup", help="compile kernels now, so that the first call does not wait")
+    warmup = commands.add_parser("warmup", help="compile kernels now, so that the first call need not wait")
     warmup.add_argument("areas", nargs="*", choices=[*AREAS, "all"], default="core", metavar="AREA", help=AREA_HELP)
     options = parser.parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a name prints question marks instead
+        if isinstance(stream, TextIOWrapper):  # notebooks and tests replace it by streams without this method
+            stream.reconfigure(errors="replace")  # prints question marks for characters that the terminal cannot show
     if options.command == "inspect":
         return print_checkpoint(options.checkpoint)
     if options.command == "warmup":
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def print_checkpoint(path: Path) -> int:
-    """Print the parts of a saved sampler, or of the one in a replay buffer, and its mixture as bars."""
+    """Print the parts of a saved sampler or replay buffer, with the mixture as bars. Return the exit code."""
     name = make_printable(path)
     try:
         state = read_checkpoint(path)
@@ -66,7 +67,7 @@ def print_checkpoint(path: Path) -> int:
         return EXIT_WRONG_CALL
     except (OSError, ValueError) as error:
         reason = make_printable(error, longest=500)
-        print(f"varmix: {name} is not a checkpoint that can be read: {reason}", file=sys.stderr)
+        print(f"varmix: Cannot read {name} as a checkpoint: {reason}", file=sys.stderr)
         return EXIT_FAILED
     for line in shown[:MAX_LINES]:
         print(make_printable(line, longest=MAX_LINE_WIDTH))
@@ -76,25 +77,27 @@ def print_checkpoint(path: Path) -> int:
 
 
 def describe_state(state: Mapping[str, Any]) -> Iterator[str]:
-    """Tell of a sampler, of the one in a replay buffer, or what entries there are in a state of anything else."""
-    if _is_sampler(state.get("sampler")):  # of a replay buffer, ours or TorchRL's
+    """Yield lines about the sampler in a state or in its replay buffer. List the entries of other states."""
+    if _is_sampler(state.get("sampler")):  # in a replay buffer, ours or TorchRL's
         settings = state.get("settings")
-        told = "TorchRL's" if settings is None else _format_settings({"class": "ReplayBuffer", **settings})
-        yield f"A replay buffer: {told}"
+        owner = "TorchRL's" if settings is None else _format_settings({"class": "ReplayBuffer", **settings})
+        yield f"A replay buffer: {owner}"
         yield from _describe_sampler(state["sampler"])
     elif _is_sampler(state):
         yield from _describe_sampler(state)
     else:
-        yield "A state, not of a sampler"
+        yield "A state, but not of a sampler"
         yield from _format_table(_list_entries(state))
 
 
 def _is_sampler(state: object) -> bool:
+    """Return whether a state has the entries of a sampler."""
     return isinstance(state, Mapping) and {"serial", "settings", "components", "learner"} <= state.keys()
 
 
 def _describe_sampler(state: Mapping[str, Any]) -> Iterator[str]:
-    from varmix.meter import GainMeter  # imported late: `varmix --version` needs none of it
+    """Yield the number of draws, the gain, the settings and the mixture of a sampler's state."""
+    from varmix.meter import GainMeter  # imported late: `varmix --version` does not need it
 
     meter = GainMeter()
     meter.load_state_dict(state["meter"])
@@ -106,10 +109,10 @@ def _describe_sampler(state: Mapping[str, Any]) -> Iterator[str]:
     yield "Mixture"
     mixture = read_array(state["learner"], "mixture", np.float64, (None,), least=0.0, most=1.0)
     if not abs(mixture.sum() - 1.0) < 1e-6:
-        raise CheckpointError(f"The saved mixture sums to {mixture.sum():.6g} instead of one: it is damaged.")
+        raise CheckpointError(f"The saved mixture sums to {mixture.sum():.6g} instead of one: the file is damaged.")
     names = _name_components(state["components"])
     if len(names) >= len(mixture):
-        raise CheckpointError(f"There are {len(names)} settings for {len(mixture)} components: they are damaged.")
+        raise CheckpointError(f"There are {len(names)} settings for {len(mixture)} components: the file is damaged.")
     last = f"component {len(mixture) - 1}" if state["settings"]["learner"].get("class") == "Fixed" else "uniform"
     shown = mixture[-MAX_LINES:]
     names = names if len(mixture) <= MAX_LINES else []
@@ -118,6 +121,7 @@ def _describe_sampler(state: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _list_entries(state: Mapping[str, Any], place: str = "") -> dict[str, str]:
+    """Return the entries of a nested state as text, by their dotted names."""
     found: dict[str, str] = {}
     for name, value in state.items():
         if isinstance(value, Mapping):
@@ -132,17 +136,20 @@ def _list_entries(state: Mapping[str, Any], place: str = "") -> dict[str, str]:
 
 
 def _format_table(rows: Mapping[str, str]) -> list[str]:
+    """Return the rows of a table with two aligned columns."""
     longest = max(map(len, rows), default=0)
     longest = min(longest, 60)
-    return [f"  {name:<{longest}}  {said}" for name, said in rows.items()]
+    return [f"  {name:<{longest}}  {text}" for name, text in rows.items()]
 
 
 def _name_components(components: Mapping[str, Any]) -> list[str]:
+    """Return the names of a replay family's components; other states do not hold names."""
     settings = components["settings"] if components.get("family") == "Replay" else []
     return [f"epsilon {epsilon:g}, alpha {alpha:g}" for epsilon, alpha in settings]
 
 
 def _format_settings(settings: Mapping[str, Any]) -> str:
+    """Return settings in the form of a call, such as `BarrierNewton(gamma=0.1)`."""
     kind = settings.get("class", settings.get("family", "?"))
     shown = []
     for name, value in settings.items():
@@ -154,6 +161,7 @@ def _format_settings(settings: Mapping[str, Any]) -> str:
 
 
 def _walk_families(state: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the place and the state of every family in a stack, or of a single family."""
     if "families" not in state:
         yield place, state
         return

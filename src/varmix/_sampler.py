@@ -1,22 +1,22 @@
-"""Sampler: the front door of varmix.  Draw a batch, report what it cost, and the mixture adapts.
+"""Sampler, the front door of varmix: draw a batch, report its losses, and the mixture adapts.
 
 `resolve` is the one place that turns what users pass (labels, families of components, a learner or none) into the
-parts of a sampler.  Loaders, solvers, estimators and presets all build their samplers through it.
+parts of a sampler. Loaders, solvers, estimators and presets all build their samplers through it.
 """
 
 import textwrap
 from collections.abc import Hashable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from varmix._core.bars import format_bars
-from varmix._core.draw import Draw, Ledger, Rows, seal_draw
+from varmix._core.draw import Draw, Ledger, seal_draw
 from varmix._core.evidence import Evidence
 from varmix._core.rng import Uniforms
-from varmix._core.spaces import Points, Subsets
+from varmix._core.spaces import Points
 from varmix._core.state import (
     CheckpointError,
     check_format,
@@ -27,17 +27,15 @@ from varmix._core.state import (
     wrap_load_errors,
 )
 from varmix._core.validation import FloatArray, IntArray, State, as_count, same
-from varmix._kernels.cost import weigh_draws, weigh_groups
-from varmix.allocate import Allocation, Shuffled, assign_batches, round_robin, stratified
-from varmix.components import Groups, Stack, with_uniform
-from varmix.components._base import Components, Disjoint, Inclusive, Shortcut, is_family
-from varmix.components._stack import add_uniform
+from varmix.allocate import Allocation, Shuffled, round_robin, stratified
+from varmix.components import Family, Groups, Stack, with_uniform
+from varmix.components._base import is_family
 from varmix.history import History
-from varmix.learners import BarrierNewton, Cautious, Fixed, Learner, load_state, save_state
+from varmix.learners import BarrierNewton, Cautious, Learner, load_state, save_state
 from varmix.meter import GainMeter, Interval, Moments
-from varmix.reweight import Exact, HorvitzThompson, Reweight, exact
+from varmix.reweight import Reweight, exact
 
-Source: TypeAlias = Components | ArrayLike
+Source: TypeAlias = Family | ArrayLike
 """What a sampler draws from: a family of components, or one label per point."""
 
 MAX_BARS = 10  # that `print(sampler)` shows
@@ -48,7 +46,7 @@ SOURCES = "labels, one per point, or a family of components such as varmix.Group
 class Parts(NamedTuple):
     """The parts of a sampler, as `resolve` returns them."""
 
-    components: Components
+    components: Family
     learner: Learner[Any]
     allocate: Allocation
 
@@ -61,8 +59,8 @@ def resolve(
 ) -> Parts:
     """Turn what a user passes into the parts of a sampler.
 
-    Labels become groups without replacement, several families a stack, and the uniform component is put behind them
-    where it is missing.  Only `Fixed`, which keeps a mixture that somebody chose, may do without it.
+    Labels become groups without replacement, and several families a stack. The uniform component is added as the last
+    one where it is missing, unless the learner (`Fixed`) does without it.
 
     Examples
     --------
@@ -75,19 +73,18 @@ def resolve(
     if gamma is not None and learner is not None:
         raise TypeError("gamma belongs to the learner: pass gamma or a learner, not both.")
     families = _as_families(sources)
-    cautious = learner is None and len(families) == 1 and isinstance(families[0], Groups) and families[0].reshuffles
     if learner is None:
         learner = BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)
-        learner = Cautious(learner) if cautious else learner
-    _check_part("learner", learner, "step", "a learner such as varmix.learners.BarrierNewton()")
+        learner = Cautious(learner) if len(families) == 1 and families[0].reshuffles else learner
+    _check_part("learner", learner, Learner, "a learner such as varmix.learners.BarrierNewton()")
     components = _join(families, learner)
     if allocate is None:
         allocate = _default_allocation(components, learner)
-    _check_part("allocate", allocate, "assign", "an allocation such as varmix.allocate.stratified")
+    _check_part("allocate", allocate, Allocation, "an allocation such as varmix.allocate.stratified")
     return Parts(components, learner, allocate)
 
 
-def _as_families(sources: tuple[Any, ...]) -> list[Components]:
+def _as_families(sources: tuple[Any, ...]) -> list[Family]:
     """Return every source as a family."""
     if not sources:
         raise TypeError(f"Pass {SOURCES}.")
@@ -100,7 +97,7 @@ def _as_families(sources: tuple[Any, ...]) -> list[Components]:
     return families
 
 
-def as_family(source: Source, *, resplit: Literal["norms"] | None = None) -> Components:
+def as_family(source: Source, *, resplit: Literal["norms"] | None = None) -> Family:
     """Return a family as it is, and labels as groups without replacement.
 
     Examples
@@ -109,7 +106,7 @@ def as_family(source: Source, *, resplit: Literal["norms"] | None = None) -> Com
     Groups(n=3, k=2)
     """
     if is_family(source):
-        return cast(Components, source)
+        return source
     _check_labels(source)
     labels: Any = source
     if hasattr(labels, "detach") and hasattr(labels, "cpu"):  # a tensor, perhaps on another device
@@ -118,27 +115,26 @@ def as_family(source: Source, *, resplit: Literal["norms"] | None = None) -> Com
     return Groups(labels, replacement=False, resplit=resplit)
 
 
-def _join(families: list[Components], learner: Learner[Any]) -> Components:
+def _join(families: list[Family], learner: Learner[Any]) -> Family:
     """Return the families as one, with the uniform component unless a fixed mixture has no entry for it."""
-    if getattr(learner, "needs_uniform", True):
+    if learner.needs_uniform:
         return with_uniform(*families)
     components = families[0] if len(families) == 1 else Stack(*families)
-    entries = getattr(learner, "k", None)
     allowed = (components.k,) if components.has_uniform else (components.k, components.k + 1)
-    if entries is not None and entries not in allowed:
+    if learner.k is not None and learner.k not in allowed:
         more = "" if components.has_uniform else ", or one more for the uniform component, the last"
         raise ValueError(
-            f"The fixed mixture has {entries} entries, and there are {components.k} components. Pass one entry each"
+            f"The fixed mixture has {learner.k} entries, and there are {components.k} components. Pass one entry each"
             f"{more}."
         )
-    return add_uniform(components) if entries == components.k + 1 else components
+    return components.with_uniform() if learner.k == components.k + 1 else components
 
 
 def _check_labels(source: Any) -> None:  # noqa: ANN401
-    """Raise `TypeError` for what can neither be labels nor a family, and say what to pass."""
+    """Raise `TypeError` for anything that is neither labels nor a family, and say what to pass."""
     if isinstance(source, Sampler):
         raise TypeError("Pass labels or a family here; a varmix.Sampler is used as it is, or pass sampler.components.")
-    if callable(getattr(type(source), "step", None)):
+    if isinstance(source, Learner):
         raise TypeError(f"Pass a learner by name: Sampler(labels, learner={type(source).__name__}(...)).")
     if isinstance(source, (list, tuple)) and any(is_family(each) for each in source[:3]):
         raise TypeError("Pass families one by one, Sampler(*families), or as one: varmix.Stack(*families).")
@@ -152,28 +148,29 @@ def _shown(source: object) -> str:
     return f"the class {source.__name__}" if isinstance(source, type) else repr(source)[:60]
 
 
-def _default_allocation(components: Components, learner: Learner[Any]) -> Allocation:
-    """Return stratified slots, or for groups without replacement what keeps their epochs.
+def _default_allocation(components: Family, learner: Learner[Any]) -> Allocation:
+    """Return `stratified`, or for groups without replacement an allocation that keeps their epochs.
 
-    A learner that may play plain shuffling gets slots dealt as by shuffling everything that can be drawn.
+    A learner that may play plain shuffling gets slots dealt as by shuffling all points that can be drawn.
     """
-    if not components.reshuffles:
-        return stratified
-    if isinstance(components, Stack):
-        raise ValueError(  # noqa: TRY004 - the type is right, the setting is not
+    if components.partly_reshuffles:
+        raise ValueError(
             "Groups without replacement draw everything through their own cursors, so they cannot be mixed with other "
             "families. Pass varmix.Groups(labels), which draws with replacement, or say which allocation you want."
         )
+    if not components.reshuffles:
+        return stratified
     space = components.space
-    if isinstance(learner, Cautious) and isinstance(space, Points):
+    if learner.limits is not None and isinstance(space, Points):
         return Shuffled(space.n if space.target is None else int(np.count_nonzero(space.target)))
     return round_robin
 
 
-def _check_part(name: str, part: object, method: str, example: str) -> None:
-    """Raise `TypeError` for what lacks the method that makes it a part, and for classes of parts."""
-    if isinstance(part, type) or not hasattr(part, method):
-        raise TypeError(f"{name} must be {example}, got {part!r}.")
+def _check_part(name: str, part: object, kind: type, example: str) -> None:
+    """Raise `TypeError` for a part that is no instance of its base class."""
+    if not isinstance(part, kind):
+        base = f"{kind.__module__.replace('._base', '').replace('_core.allocation', 'allocate')}.{kind.__name__}"
+        raise TypeError(f"{name} must be {example}, or an instance of a subclass of {base}; got {part!r}.")
 
 
 def as_sampler(
@@ -196,33 +193,39 @@ def as_sampler(
 
 
 class Sampler:
-    """Draw batches from a mixture of components and adapt the mixture to what they cost.
+    """Draw batches from a mixture of components, and adapt the mixture to the losses of the batches.
 
-    `draw` returns a receipt with indices and importance weights.  `update` takes the receipt back with one loss or
-    gradient norm per index.  Feedback may come late, in any order, or not at all.  Not thread-safe.
+    `draw` returns a receipt with indices and importance weights. `update` takes the receipt back with one loss or
+    gradient norm per index. Feedback may come late, in any order, or not at all. A sampler is not thread-safe.
 
     Parameters
     ----------
-    *sources
+    *sources : array-like of shape (n,), or Family
         Labels, one per point (an array, a list or a tensor), or one or more families of components over the same
-        points. Labels mean `varmix.Groups(labels, replacement=False)`.  The uniform component is added where it is
+        points. Labels mean `varmix.Groups(labels, replacement=False)`. The uniform component is added where it is
         missing.
-    learner
-        Learner that adapts the mixture.  Default: `Cautious()` for groups without replacement, which is plain shuffling
-        until the mixture pays; otherwise `BarrierNewton()`, which is always on.
-    gamma
-        Smallest share of the uniform component; no weight exceeds `1 / gamma`.  Default: 0.1, or the learner's own.
-    allocate
-        How the slots of a batch are distributed over components.  Default: `stratified`; for groups without replacement
-        `Shuffled`, or `round_robin` with a learner that is not `Cautious`.
-    reweight
-        How densities become weights.  Default: `exact`, which is unbiased.
-    rng
-        Seed, generator to take a seed from, or None.  Default: None, a new seed.
-    history
-        Whether to keep how shares and gain move, in at most 512 entries: `varmix.plot` draws them.  They are part of
-        the saved state, so samplers with a history load no states without one, and the other way round.
-        Default: False.
+    learner : Learner, optional
+        Learner that adapts the mixture. Default: `Cautious()` for groups without replacement, which samples uniformly
+        until the learned mixture has proven useful; otherwise `BarrierNewton()`, which is always on.
+    gamma : float, optional
+        Smallest share of the uniform component; no weight exceeds `1 / gamma`. Default: 0.1, or the learner's own.
+    allocate : Allocation, optional
+        How the slots of a batch are distributed over components. Default: `stratified`. For groups without replacement
+        `Shuffled`, or `round_robin` with a learner that is always on.
+    reweight : Reweight, default exact
+        How densities become weights. `exact` is unbiased.
+    rng : int, Generator or None, default None
+        A seed, or a generator that a seed is taken from. None takes a new seed.
+    history : bool, default False
+        Whether to keep the course of shares and gain, in at most 512 entries, for `varmix.plot`. It is part of the
+        saved state: a state with a history can only be loaded by a sampler with one.
+
+    Raises
+    ------
+    TypeError
+        If a source is neither labels nor a family, or a part has the wrong type.
+    ValueError
+        If the parts do not fit together.
 
     Examples
     --------
@@ -255,62 +258,61 @@ class Sampler:
         self.reweight = reweight
         self._uniforms = Uniforms(rng)
         self._learned = learner.init(components.k)
-        self._allocation = allocate.init(len(components.lanes(self._learned.mixture)))
-        # By name: asking whether a family keeps to a protocol takes longer than to draw from it.
-        shortcut: Shortcut | None = components if hasattr(components, "draw_stratified") else None  # type: ignore[assignment]
-        self._shortcut = shortcut.draw_stratified if shortcut is not None and allocate is stratified else None
-        self._disjoint: Disjoint | None = components if hasattr(components, "draw_atoms") else None  # type: ignore[assignment]
+        self._mixture = learner.played(self._learned)
+        self._allocation = allocate.init(len(components.lanes(self._mixture)))
         self._ledger = Ledger()
-        self._meter = GainMeter(reshuffled=self.reshuffled, cautious=isinstance(learner, Cautious))
+        self._meter = self._make_meter()
         self._history = self._make_history() if history else None
         if history:
             self._record()
 
     @property
-    def components(self) -> Components:
-        """The family that is drawn from."""
+    def components(self) -> Family:
+        """The family that is drawn from, with the uniform component."""
         return self._components
 
     @property
     def learner(self) -> Learner[Any]:
-        """How the mixture adapts."""
+        """The learner that adapts the mixture."""
         return self._learner
 
     @property
     def allocate(self) -> Allocation:
-        """How slots are given to lanes."""
+        """How the slots of a batch are distributed over components."""
         return self._allocate
 
     @property
     def reweight(self) -> Reweight:
-        """How densities become weights; it may be set between draws, to anneal an exponent."""
+        """How densities become weights. It may be set between draws, for example to anneal an exponent."""
         return self._reweight
 
     @reweight.setter
     def reweight(self, reweight: Reweight) -> None:
-        _check_part("reweight", reweight, "__call__", "a reweighting such as varmix.reweight.exact")
-        by_point = isinstance(reweight, HorvitzThompson)
-        self._point_density = _as_inclusive(self._components).point_density if by_point else None
+        _check_part("reweight", reweight, Reweight, "a reweighting such as varmix.reweight.exact")
+        if reweight.by_point and not self._components.knows_inclusion:
+            raise TypeError(
+                f"{reweight!r} weights every point of a set, and {self._components!r} over {self._components.space} "
+                f"does not know with what probability a set includes a point. Use varmix.KDpp, or reweight by "
+                f"varmix.reweight.exact."
+            )
         self._reweight = reweight
-        self._exact = isinstance(reweight, Exact)
+        self._exact = reweight.is_exact
 
     @property
     def mixture(self) -> FloatArray:
         """A copy of the mixture `w` that the next draw is made with."""
-        return np.array(self._learned.mixture)
+        return np.array(self._mixture)
 
     @property
     def learned_mixture(self) -> FloatArray:
-        """A copy of the mixture that was learned: `mixture`, unless the learner plays another one meanwhile."""
-        inner: Any = getattr(self._learned, "learned", None)
-        return np.array(inner.mixture if hasattr(inner, "mixture") else self._learned.mixture)
+        """A copy of the mixture that was learned. It is `mixture`, unless the learner plays another one meanwhile."""
+        return np.array(self._learner.learned(self._learned))
 
     @property
     def learned_gain(self) -> float:
-        """How much the learned mixture would gain over uniform draws, also while the learner plays another one."""
-        if isinstance(self._learner, Cautious):
-            return self._learner.gain(self._learned)
-        return self._meter.gain.value
+        """Gain of the learned mixture over uniform draws, whether it is played or not."""
+        gain = self._learner.gain(self._learned)
+        return self._meter.gain.value if gain is None else gain
 
     @property
     def meter(self) -> GainMeter:
@@ -321,36 +323,50 @@ class Sampler:
     def gain(self) -> Interval:
         """How many times smaller the second moment was than under uniform sampling, with a 95 % interval.
 
-        It is that of the mixtures that were played; `1 [?]` before there is feedback.
+        It is the gain of the mixtures that were played. Before there is feedback it is `1 [?]`.
         """
         return self._meter.gain
 
     @property
     def shares(self) -> dict[Hashable, float]:
-        """The share of the draws that each named component serves: labels of groups, for example."""
-        shares = self._components.lanes(self._learned.mixture)
+        """The share of the draws that each component serves, by name: labels of groups, for example."""
+        shares = self._components.lanes(self._mixture)
         return dict(zip(self._components.names, shares.tolist(), strict=True))
 
     @property
     def history(self) -> History | None:
-        """How shares and gain moved; None unless the sampler was built with `history=True`."""
+        """The course of shares and gain; None unless the sampler was built with `history=True`."""
         return self._history
 
     @property
     def reshuffled(self) -> bool:
-        """Whether draws are reshuffled: from groups without replacement, by an allocation that keeps their epochs."""
-        alone = not isinstance(self._components, Stack)  # of a stack only a part may be
-        return alone and self._components.reshuffles and bool(getattr(self._allocate, "keeps_epochs", False))
+        """Whether draws are reshuffled: from groups without replacement, with an allocation that keeps their epochs."""
+        return self._components.reshuffles and self._allocate.keeps_epochs
 
     def draw(self, m: int, batches: int = 1) -> Draw:
-        """Draw `m` atoms, or several batches of `m`, and give the receipt.
+        """Draw `m` atoms, or several batches of `m`, and return the receipt.
 
-        Batches of one receipt are made with the same mixture, by the law of as many draws without an update between
-        them; each is `m` consecutive slots.  The receipt is one round of feedback, with a norm for every slot: a
-        compiled loop can take several minibatches between two updates.
+        All batches of one receipt are drawn with the same mixture, as by several draws without an update between them.
+        Each is `m` consecutive slots. The receipt is one round of feedback, with one norm per slot, so that a compiled
+        loop can take several minibatches between two updates.
 
-        When it fails, the random numbers and the allocation are as before (not so the cursors of a family that draws
-        without replacement, if it had drawn already).
+        Parameters
+        ----------
+        m : int
+            Number of atoms in a batch.
+        batches : int, default 1
+            Number of batches.
+
+        Returns
+        -------
+        Draw
+            The receipt: indices, weights, ratios and densities.
+
+        Raises
+        ------
+        ValueError
+            If a number is below one, or there is nothing to draw. Random numbers and allocation are then unchanged
+            (not the cursors of groups without replacement, if they had moved already).
 
         Examples
         --------
@@ -366,61 +382,54 @@ class Sampler:
         if type(batches) is not int or batches != 1:
             batches = as_count(batches, "batches")
             as_count(m * batches, "m * batches")
-        mixture, allocation, groups = self._learned.mixture, self._allocation, None
-        ratios: FloatArray | Rows
         mark = self._uniforms.mark()
         try:
-            if self._shortcut is not None and batches == 1:
-                atoms, ratios, density, weights = self._shortcut(mixture, m, self._uniforms)
-            else:
-                shares = self._components.lanes(mixture)
-                lanes, allocation = self._lanes(shares, m, batches)
-                density, weights = np.empty(len(lanes)), np.empty(len(lanes))
-                if self._disjoint is not None:
-                    atoms, ratios, groups = self._disjoint.draw_atoms(lanes, self._uniforms), self._disjoint.rows, lanes
-                    weigh_groups(groups, shares, self._disjoint.masses, density, weights)
-                else:
-                    atoms, ratios = self._drawn(lanes, len(mixture))
-                    weigh_draws(ratios, mixture, density, weights)
+            atoms, ratios, density, weights, groups, allocation = self._components.sample(
+                self._mixture, m, batches, self._allocate, self._allocation, self._uniforms
+            )
             if not self._exact:
-                by_point = self._point_density
-                weights = self._reweight(density if by_point is None else by_point(atoms, mixture))
-        except BaseException:  # a buffer that is empty, say: the next draw must get the same numbers
+                weights = self._weigh(atoms, density)
+        except BaseException:  # an empty buffer, for example: the next draw must get the same numbers
             self._uniforms.rewind(mark)
             raise
         self._allocation = allocation
         return seal_draw(atoms, weights, ratios, density, self._ledger.issue(), self._ledger.sampler_id, groups)
 
-    def _lanes(self, shares: FloatArray, m: int, batches: int) -> tuple[IntArray, FloatArray]:
-        if batches == 1:
-            return self._allocate.assign(self._allocation, shares, m, self._uniforms)
-        return assign_batches(self._allocate, self._allocation, shares, m, batches, self._uniforms)
-
-    def _drawn(self, lanes: IntArray, k: int) -> tuple[IntArray, FloatArray]:
-        atoms, ratios = self._components.draw(lanes, self._uniforms)
-        if len(atoms) != len(lanes) or ratios.shape != (len(lanes), k):
-            self._refuse_drawn(atoms, ratios, len(lanes))
-        return atoms, ratios
-
-    def _refuse_drawn(self, atoms: IntArray, ratios: FloatArray, m: int) -> NoReturn:
-        raise ValueError(
-            f"{self._components!r} drew {len(atoms)} atoms with ratios {ratios.shape} for {m} lanes; expected "
-            f"({m}, {self._components.k}). Run varmix.testing.COMPONENT_CHECKS over it."
-        )
+    def _weigh(self, atoms: IntArray, density: FloatArray) -> FloatArray:
+        """Return the weights of atoms, or of the points of sets."""
+        if self._reweight.by_point:
+            density = self._components.point_density(atoms, self._mixture)
+        weights = np.asarray(self._reweight(density))
+        if weights.shape != density.shape:
+            raise ValueError(
+                f"{self._reweight!r} returned weights of shape {weights.shape} for densities of shape "
+                f"{density.shape}. Return one weight for every density."
+            )
+        return weights
 
     def draw_all(self) -> Draw:
-        """Return a receipt for every atom once, for feedback with full information.
+        """Return a receipt that lists every atom once, for feedback with full information.
 
-        The weighted mean over it is the mean under the target, exactly; reweighting does not apply.  Its feedback
-        teaches the learner and leaves the meter alone: nothing was sampled.
+        Its weighted mean is exactly the mean under the target; reweighting does not apply. Feedback for it reaches the
+        learner, but not the meter, because nothing was sampled.
+
+        Returns
+        -------
+        Draw
+            The receipt.
+
+        Raises
+        ------
+        TypeError
+            If the atoms are sets, of which there are too many to list.
+        ValueError
+            If there are no atoms yet.
         """
         space = self._components.space
         if not isinstance(space, Points):
-            raise TypeError(
-                f"draw_all needs atoms that can be listed, and {space} has e^{space.log_count:.0f} of them. Use draw."
-            )
+            raise TypeError(f"draw_all lists all atoms, and {space} has e^{space.log_count:.0f} of them. Use draw.")
         if space.n == 0:
-            raise ValueError(f"There is nothing to list yet: {self._components!r} is empty. Insert something first.")
+            raise ValueError(f"{self._components!r} is empty, so there is nothing to list. Insert something first.")
         if space.target is None:
             atoms, weights = space.atoms, np.ones(space.n)
         else:
@@ -435,29 +444,43 @@ class Sampler:
 
         Parameters
         ----------
-        draw
+        draw : Draw
             The receipt that `draw` returned.
-        norms
-            (m,) non-negative numbers, never squared, in the order of `draw.indices`.
-        gradient
-            The weighted mean gradient of the batch, for the meter's noise check.  Default: None.
+        norms : array-like of shape (m,)
+            Losses or gradient norms, in the order of `draw.indices`: non-negative, not squared.
+        gradient : array-like, optional
+            The weighted mean gradient of the batch, for the meter's noise check. Default: None.
 
         Raises
         ------
         ValueError
-            If norms are negative or not finite, or the receipt is used or another sampler's.  Nothing has changed then.
+            If norms are negative or not finite, or the receipt was used before or is another sampler's. Nothing has
+            changed then.
         """
         self.check(draw)
         evidence = Evidence.from_draw(draw, norms)
         if gradient is not None and draw.complete:
-            raise ValueError("A receipt of draw_all samples nothing, so its gradient has no noise: leave gradient out.")
+            raise ValueError("draw_all samples nothing, so its gradient has no sampling noise: leave gradient out.")
         mean = None if gradient is None else self._meter.check_gradient(gradient)
         self.learn(draw, evidence, evidence.norms, None, mean)
 
     def check(self, draw: Draw) -> None:
-        """Raise `ValueError` if another sampler issued the receipt or it was already used."""
+        """Raise an error if feedback for a receipt would be refused.
+
+        Parameters
+        ----------
+        draw : Draw
+            The receipt.
+
+        Raises
+        ------
+        TypeError
+            If it is no receipt.
+        ValueError
+            If another sampler issued the receipt, or it was already used.
+        """
         if type(draw) is not Draw:
-            raise TypeError(f"update takes the receipt of a draw, then its norms; got {type(draw).__name__} first.")
+            raise TypeError(f"update takes the receipt of a draw and then its norms; got {type(draw).__name__} first.")
         self._ledger.check(draw.serial, draw.sampler_id)
 
     def learn(
@@ -468,27 +491,28 @@ class Sampler:
         moments: Moments | None = None,
         gradient: FloatArray | None = None,
     ) -> None:
-        """Learn from evidence that was put together elsewhere, for a receipt that was checked, and use it up.
+        """Learn from evidence that was computed elsewhere, for a receipt that was checked.
 
-        For feedback that is spread over many processes; `update` does this with what a draw and its norms say.
+        This is for feedback that is spread over many processes. `update` calls it with the evidence of a draw and its
+        norms.
 
         Parameters
         ----------
-        draw
-            The receipt.
-        evidence
-            What feedback says about the cost of mixtures.
-        norms
-            Norms that the components see.  Default: None, they see nothing.
-        moments
-            Moments of the whole batch for the meter.  Default: None, those of the evidence.
-        gradient
-            The mean gradient, as `GainMeter.check_gradient` returns it.  Default: None.
+        draw : Draw
+            The receipt. It is used up.
+        evidence : Evidence
+            What the feedback says about the cost of mixtures.
+        norms : array of shape (m,), optional
+            Norms for the components. Default: None, they get nothing.
+        moments : Moments, optional
+            Moments of the whole batch, for the meter. Default: None, those of the evidence.
+        gradient : array, optional
+            The mean gradient, as `GainMeter.check_gradient` returns it. Default: None.
         """
         learned = self._learner.step(self._learned, evidence)
         if norms is not None:
             self._components.observe(draw, norms)
-        self._learned = learned
+        self._learned, self._mixture = learned, self._learner.played(learned)
         self._ledger.use(draw.serial)
         if moments is not None:
             self._meter.add_moments(moments, gradient)
@@ -497,23 +521,30 @@ class Sampler:
         if self._history is not None and self._history.count_update():
             self._record()
 
+    def _make_meter(self) -> GainMeter:
+        return GainMeter(reshuffled=self.reshuffled, switches=self._learner.limits is not None)
+
     def _make_history(self) -> History:
-        learner = self._learner
-        limits = (learner.off_below, learner.on_above) if isinstance(learner, Cautious) else None
-        return History(self._components.names, getattr(self._components, "masses", None), limits)
+        return History(self._components.names, self._components.masses, self._learner.limits)
 
     def _record(self) -> None:
-        """Add how things are now to the history."""
+        """Add the present shares and gain to the history."""
         assert self._history is not None
-        shares = self._components.lanes(self._learned.mixture)
+        shares = self._components.lanes(self._mixture)
         self._history.record(self._meter.draws, shares, self._meter.gain, self.learned_gain)
 
     def end_epoch(self) -> None:
-        """Tell the components that an epoch is over."""
+        """End an epoch of the components: resplit groups, for example, are divided anew."""
         self._components.end_epoch()
 
     def state_dict(self) -> State:
-        """Return the state needed to resume exactly, as a nested dict of arrays, numbers and strings."""
+        """Return the state needed to resume exactly.
+
+        Returns
+        -------
+        dict
+            A nested dict of arrays, numbers and strings. `varmix.save` writes it to a file.
+        """
         state = {
             **format_stamp(),
             **self._ledger.state_dict(),
@@ -529,13 +560,18 @@ class Sampler:
     def load_state_dict(self, state: State) -> None:
         """Resume where `state` was saved.
 
-        Build the sampler with the same arguments first: data and settings are not part of the state.  That goes for
-        `history` too: a state with a history needs a sampler with `history=True`, and one without needs one without.
+        Build the sampler with the same arguments first, `history` included: data and settings are not part of the
+        state.
+
+        Parameters
+        ----------
+        state : dict
+            What `state_dict` returned.
 
         Raises
         ------
         CheckpointError
-            If the state is damaged, of another sampler or of another format.  The sampler is then unchanged.
+            If the state is damaged, of another sampler or of another format. The sampler is then unchanged.
         """
         with wrap_load_errors("a Sampler"):
             check_format(state, "a Sampler")
@@ -547,19 +583,20 @@ class Sampler:
             uniforms.load_state_dict(state["uniforms"])
             learned = load_state(self.learner, self.components.k, state["learner"])
             allocation = restore_array(state["allocation"], self._allocation, "allocation")
-            if hasattr(self._allocate, "check_state"):
-                self._allocate.check_state(allocation)
-            meter = GainMeter(reshuffled=self.reshuffled, cautious=isinstance(self._learner, Cautious))
+            self._allocate.check_state(allocation)
+            meter = self._make_meter()
             meter.load_state_dict(state["meter"])
             if meter.batches > ledger.serial:
                 raise CheckpointError(
-                    f"The saved meter has seen {meter.batches} receipts, and only {ledger.serial} were issued: damaged."
+                    f"The saved state is damaged: its meter counts {meter.batches} receipts, but only {ledger.serial} "
+                    f"were issued."
                 )
             if self._history is not None:
                 self._check_saved_history(state["history"], ledger.serial, meter.draws)
             self.components.load_state_dict(state["components"])  # the last that can fail, and all or nothing itself
         self._uniforms, self._ledger, self._learned, self._allocation = uniforms, ledger, learned, allocation
-        # Both were checked above; who holds the meter or the history goes on with it.
+        self._mixture = self._learner.played(learned)
+        # Both were checked above, and are loaded in place, because users may hold them.
         self._meter.load_state_dict(state["meter"])
         if self._history is not None:
             self._history.load_state_dict(state["history"])
@@ -595,8 +632,8 @@ class Sampler:
         history.load_state_dict(state)
         if history.updates > receipts or history.draws[-1] > draws:
             raise CheckpointError(
-                f"The saved history has {history.updates} updates with {history.draws[-1]} draws, and only {receipts} "
-                f"receipts with {draws} draws were seen: damaged."
+                f"The saved state is damaged: its history has {history.updates} updates with {history.draws[-1]} "
+                f"draws, but only {receipts} receipts with {draws} draws were seen."
             )
 
     def _settings(self) -> dict[str, State]:
@@ -604,28 +641,28 @@ class Sampler:
         return {name: _describe(part) for name, part in parts.items()}
 
     def __str__(self) -> str:
-        components = self._components
+        components, space = self._components, self._components.space
         heading = f"Sampler: {self._meter.draws:,} draws with feedback, gain {self.gain}, {self._describe_learner()}"
-        target = getattr(components.space, "target", None)
         bars = format_bars(
             components.names,
-            components.lanes(self._learned.mixture),
-            getattr(components, "masses", None),
-            beside_name="points" if target is None else "target",
+            components.lanes(self._mixture),
+            components.masses,
+            beside_name="points" if not isinstance(space, Points) or space.target is None else "target",
             most=MAX_BARS,
         )
         return "\n".join([*textwrap.wrap(heading, 80), *bars])
 
     def _describe_learner(self) -> str:
         """Return in a few words whether the learned mixture is drawn from."""
-        if isinstance(self._learner, Fixed):
+        if not self._learner.learns:
             return "fixed mixture"
-        if not isinstance(self._learner, Cautious):
+        if self._learner.limits is None:
             return "mixture always on"
-        part = self._learner.part(self.learned_gain)
+        off_below, on_above = self._learner.limits
+        part = (self.learned_gain - off_below) / (on_above - off_below)
         if 0.0 < part < 1.0:
             return f"mixture {min(max(round(100 * part), 1), 99)} % on"
-        return "mixture on" if part else "mixture off"
+        return "mixture on" if part >= 1.0 else "mixture off"
 
     def __repr__(self) -> str:
         return f"Sampler({self.components!r}, learner={self.learner!r}, allocate={self.allocate!r})"
@@ -640,21 +677,10 @@ def _describe(part: object) -> State:
 
 
 def _plain(value: object) -> object:
-    if hasattr(value, "step") and not isinstance(value, type):  # a learner inside another
+    if isinstance(value, Learner):  # inside another
         return _describe(value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
         return value.copy()
     return [_plain(entry) for entry in value] if isinstance(value, (tuple, list)) else value
-
-
-def _as_inclusive(components: Components) -> Inclusive:
-    """Refuse to weight points one by one where the sets, or how often they hold a point, are not known."""
-    if not (isinstance(components.space, Subsets) and isinstance(components, Inclusive)):
-        raise TypeError(
-            f"Horvitz-Thompson weights need sets, and how often they hold a point; {components!r} over "
-            f"{components.space} has no inclusion probabilities. Use varmix.KDpp, or reweight by varmix.reweight.exact."
-        )
-    components.inclusion(np.zeros(1, dtype=np.int64))  # a stack asks every family
-    return components

@@ -1,7 +1,7 @@
-"""What `varmix warmup` compiles: every area is used once, on a few points, in the ways that users begin with.
+"""Compilation ahead of time for `varmix warmup`: it uses each area once on a few points, as new users do.
 
-Kernels are compiled for the types of their arguments, so the uses differ in types: few groups and many, draws with and
-without replacement, single and double precision, dense and sparse rows.
+Kernels are compiled for the types of their arguments, so the uses cover different types: few and many groups, draws
+with and without replacement, single and double precision, dense and sparse rows.
 """
 
 import time
@@ -15,12 +15,9 @@ from varmix._kernels.jit import mute_notice
 
 
 def warm_up(areas: Sequence[str]) -> None:
-    """Use each area, which keeps its machine code in Numba's cache on disk; print how long it took.
+    """Compile the kernels of some areas into Numba's cache on disk, and print how long each took.
 
-    Raises
-    ------
-    ModuleNotFoundError
-        If an area needs an extra that is not installed.
+    Raise `ModuleNotFoundError` if the extra of an area is not installed.
     """
     mute_notice()
     for area in dict.fromkeys(areas):
@@ -30,6 +27,7 @@ def warm_up(areas: Sequence[str]) -> None:
 
 
 def _warm_core() -> None:
+    """Use samplers over every family."""
     import varmix
 
     n = 600
@@ -59,6 +57,7 @@ def _warm_core() -> None:
 
 
 def _use_sampler(sampler: Any) -> None:  # noqa: ANN401
+    """Draw and update, with one batch and with several."""
     for batch in (1, 8):
         draw = sampler.draw(batch)
         sampler.update(draw, np.ones(batch))
@@ -68,6 +67,7 @@ def _use_sampler(sampler: Any) -> None:  # noqa: ANN401
 
 
 def _warm_sklearn() -> None:
+    """Fit every estimator to dense and sparse rows of both precisions."""
     from scipy.sparse import csr_array, csr_matrix
 
     from varmix.estimators import MixtureKMeans, MixtureSGDClassifier, MixtureSGDRegressor
@@ -85,6 +85,7 @@ def _warm_sklearn() -> None:
 
 
 def _warm_torch() -> None:
+    """Run an epoch of a loader with few groups and with many."""
     from varmix.torch import AdaptiveLoader
 
     for labels in (np.arange(600) % 3, np.arange(600) % 300):
@@ -95,6 +96,7 @@ def _warm_torch() -> None:
 
 
 def _warm_rl() -> None:
+    """Fill, sample and update a replay buffer, with single steps and with n-step returns."""
     from varmix.rl import ReplayBuffer
 
     observation, action = SimpleNamespace(shape=(2,), dtype=np.float32), SimpleNamespace(shape=(), dtype=np.int64)

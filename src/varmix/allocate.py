@@ -1,97 +1,62 @@
 """Allocation: which lane serves which slot of a batch.
 
-Shares are lane probabilities pi.  `independent`, `stratified`, `systematic` and `one_component` serve every lane m * pi
-slots in expectation, so estimates stay unbiased.  `round_robin` has no randomness: its counts stay close to the sum of
-the shares over time, which is what reshuffled groups need.  `Shuffled` has that over a pass, and chance within it.
+A lane is what a family draws from: one of its components, or one of its groups.
 
-Under `stratified` and `systematic` the slots of a batch are ordered by lane and only the batch as a whole follows the
-mixture: take means over whole batches.
+| allocation | slots | use it for |
+|---|---|---|
+| `stratified` | one in each of m equal parts of the cumulative shares | draws with replacement (the default) |
+| `systematic` | equally spaced, with one random offset | often less variance, sometimes more |
+| `independent` | each slot on its own | the paper's text |
+| `one_component` | one lane for the whole batch | the authors' published code; for comparison only |
+| `Shuffled` | dealt like cards over an epoch | groups without replacement (the default) |
+| `round_robin` | the lane that is most behind, no randomness | groups without replacement, small batches |
+
+The first four serve every lane `m * share` slots in expectation, so estimates are unbiased. The last two keep counts
+close to the shares over time, which groups without replacement need.
+
+With `stratified` and `systematic` the slots of a batch are ordered by lane, and only a whole batch follows the mixture:
+take means over whole batches.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, final, runtime_checkable
+from typing import ClassVar, final
 
 import numpy as np
 
+from varmix._core.allocation import Allocation
 from varmix._core.rng import Uniforms
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, IntArray, as_count
 from varmix._kernels import allocate as kernels
 
-
-class Allocation(Protocol):
-    """How slots are given to lanes.  The state is one array, kept and saved by the sampler.
-
-    An allocation whose state is not empty may have `check_state(state)`, which raises `ValueError` if a saved state
-    cannot be one of its own.  One that serves every lane its due over an epoch, so that groups without replacement are
-    visited as by shuffling, says so with `keeps_epochs = True`.
-    """
-
-    def init(self, lanes: int) -> FloatArray:
-        """Give the state before the first batch (an empty array where nothing is kept)."""
-        ...
-
-    def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Give the lane of each of `m` slots, and the next state; `state` itself stays as it is."""
-        ...
-
-
-@runtime_checkable
-class InBatches(Protocol):
-    """An allocation that serves several batches in one call; others are asked batch by batch."""
-
-    def assign_batches(
-        self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
-    ) -> tuple[IntArray, FloatArray]:
-        """Give the lanes of `batches` batches of `m` slots, one behind the other, and the next state."""
-        ...
-
-
-def assign_batches(
-    allocation: Allocation, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
-) -> tuple[IntArray, FloatArray]:
-    """Give the lanes of several batches, one behind the other: by the law of as many calls of `assign`.
-
-    Examples
-    --------
-    >>> lanes, _ = assign_batches(stratified, np.empty(0), np.array([0.5, 0.5]), 2, 3, Uniforms(0))
-    >>> lanes.tolist()
-    [0, 1, 0, 1, 0, 1]
-    """
-    if isinstance(allocation, InBatches):
-        return allocation.assign_batches(state, shares, m, batches, uniforms)
-    lanes = []
-    for _ in range(batches):
-        batch, state = allocation.assign(state, shares, m, uniforms)
-        lanes.append(batch)
-    return np.concatenate(lanes), state
-
-
-def _check_credits(credit: FloatArray, most: float) -> None:
-    """Raise `CheckpointError` if credits do not cancel, or one is more than can be owed."""
-    if np.abs(credit).max() > most:  # first, for their sum may overflow
-        raise CheckpointError(
-            f"The saved allocation owes up to {np.abs(credit).max():.3g} slots, where at most {most:g} can be owed: it "
-            f"is damaged."
-        )
-    if abs(credit.sum()) > 1e-6 * len(credit):
-        raise CheckpointError(
-            f"The saved allocation owes {credit.sum():.3g} slots in all, where nothing can be owed: it is damaged."
-        )
-
-
-class _Stateless:
-    def init(self, lanes: int) -> FloatArray:
-        """Nothing is kept between batches."""
-        return np.empty(0)
-
-    def __repr__(self) -> str:
-        return type(self).__name__.lower()
+__all__ = [
+    "Allocation",
+    "Independent",
+    "OneComponent",
+    "RoundRobin",
+    "Shuffled",
+    "Stratified",
+    "Systematic",
+    "independent",
+    "one_component",
+    "round_robin",
+    "stratified",
+    "systematic",
+]
 
 
 @final
-class Independent(_Stateless):
-    """Every slot draws its lane on its own, as in the paper."""
+class Independent(Allocation):
+    """Draw the lane of every slot independently, as in the paper.
+
+    `varmix.allocate.independent` is the ready instance.
+
+    Examples
+    --------
+    >>> lanes, _ = independent.assign(np.empty(0), np.array([0.5, 0.5]), 1000, Uniforms(0))
+    >>> 400 < int(lanes.sum()) < 600
+    True
+    """
 
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Draw the lanes of `m` slots independently."""
@@ -102,13 +67,26 @@ class Independent(_Stateless):
     def assign_batches(
         self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray]:
-        """Slots do not know of batches."""
+        """Draw all slots independently: batches make no difference."""
         return self.assign(state, shares, m * batches, uniforms)
+
+    def __repr__(self) -> str:
+        return "independent"
 
 
 @final
-class Stratified(_Stateless):
-    """Slot r at (r + U_r) / m of the cumulative shares.  Its variance is never above independent draws."""
+class Stratified(Allocation):
+    """Draw slot r at (r + U_r) / m of the cumulative shares, with independent U_r.
+
+    The variance is never larger than with independent slots. `varmix.allocate.stratified` is the ready instance.
+
+    Examples
+    --------
+    >>> stratified.assign(np.empty(0), np.array([0.5, 0.5]), 4, Uniforms(0))[0].tolist()
+    [0, 0, 1, 1]
+    """
+
+    is_stratified: ClassVar[bool] = True
 
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
         """Draw one lane from each of `m` equal parts of the cumulative shares."""
@@ -119,18 +97,30 @@ class Stratified(_Stateless):
     def assign_batches(
         self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray]:
-        """Spread every batch over the shares, with a uniform for every slot."""
+        """Draw every batch from its own `m` equal parts of the cumulative shares."""
         lanes = np.empty((batches, m), np.int64)
         kernels.spread_batches(shares, uniforms.take(m * batches).reshape(batches, m), lanes)
         return lanes.ravel(), state
 
+    def __repr__(self) -> str:
+        return "stratified"
+
 
 @final
-class Systematic(_Stateless):
-    """Slot r at (r + U) / m with one U.  Usually below stratified, but it can be worse than independent draws."""
+class Systematic(Allocation):
+    """Draw slot r at (r + U) / m of the cumulative shares, with one U for the batch.
+
+    The variance is usually below that of `stratified`, but it can be above that of independent slots.
+    `varmix.allocate.systematic` is the ready instance.
+
+    Examples
+    --------
+    >>> systematic.assign(np.empty(0), np.array([0.25, 0.75]), 4, Uniforms(0))[0].tolist()
+    [0, 1, 1, 1]
+    """
 
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Draw `m` equally spaced lanes with one uniform."""
+        """Draw `m` equally spaced lanes with one uniform number."""
         lanes = np.empty(m, np.int64)
         kernels.spread_slots(shares, uniforms.take(1), lanes)
         return lanes, state
@@ -138,18 +128,30 @@ class Systematic(_Stateless):
     def assign_batches(
         self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray]:
-        """Spread every batch over the shares, with a uniform of its own."""
+        """Draw `m` equally spaced lanes for every batch, with one uniform number each."""
         lanes = np.empty((batches, m), np.int64)
         kernels.spread_batches(shares, uniforms.take(batches).reshape(batches, 1), lanes)
         return lanes.ravel(), state
 
+    def __repr__(self) -> str:
+        return "systematic"
+
 
 @final
-class OneComponent(_Stateless):
-    """One lane for the whole batch, as in the authors' published code: far more variance, for comparison only."""
+class OneComponent(Allocation):
+    """Draw one lane for the whole batch, as the authors' published code does.
+
+    The variance is far larger than with the other allocations, so this is for comparison only.
+    `varmix.allocate.one_component` is the ready instance.
+
+    Examples
+    --------
+    >>> one_component.assign(np.empty(0), np.array([0.5, 0.5]), 3, Uniforms(0))[0].tolist()
+    [1, 1, 1]
+    """
 
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Draw one lane and give it all `m` slots."""
+        """Draw one lane and assign it to all `m` slots."""
         return np.full(m, kernels.find_lane(shares, uniforms.take(1)[0]), dtype=np.int64), state
 
     def assign_batches(
@@ -160,19 +162,33 @@ class OneComponent(_Stateless):
         kernels.draw_independent(shares, uniforms.take(batches), lanes)
         return np.repeat(lanes, m), state
 
+    def __repr__(self) -> str:
+        return "onecomponent"
+
 
 @final
-class RoundRobin:
-    """Deficit round robin across batches.  With fixed shares no lane is ever served a whole slot more than its due."""
+class RoundRobin(Allocation):
+    """Serve the lane with the largest credit, slot by slot, across batches.
+
+    Every slot adds the share of each lane to its credit, and the lane that is served pays one. Nothing is random. With
+    fixed shares no lane ever gets a whole slot more than its share. `varmix.allocate.round_robin` is the ready
+    instance.
+
+    Examples
+    --------
+    >>> lanes, credits = round_robin.assign(round_robin.init(2), np.array([0.25, 0.75]), 4, Uniforms(0))
+    >>> lanes.tolist(), credits.tolist()
+    ([1, 0, 1, 1], [0.0, 0.0])
+    """
 
     keeps_epochs: ClassVar[bool] = True
 
     def init(self, lanes: int) -> FloatArray:
-        """Give every lane a credit of zero."""
+        """Return a credit of zero for every lane."""
         return np.zeros(lanes)
 
     def check_state(self, state: FloatArray) -> None:
-        """Raise `CheckpointError` if these cannot be what lanes are owed."""
+        """Raise `CheckpointError` if saved credits are not possible."""
         _check_credits(state, len(state) + 1)
 
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
@@ -185,7 +201,7 @@ class RoundRobin:
     def assign_batches(
         self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray]:
-        """Credits do not know of batches."""
+        """Serve the largest credit, slot by slot: batches make no difference."""
         return self.assign(state, shares, m * batches, uniforms)
 
     def __repr__(self) -> str:
@@ -194,18 +210,18 @@ class RoundRobin:
 
 @final
 @dataclass(frozen=True)
-class Shuffled:
-    """Lanes in the order of a shuffled pass: with shares like the groups' sizes, plain reshuffling in law.
+class Shuffled(Allocation):
+    """Deal lanes like cards: with shares equal to the sizes of the groups, this is plain reshuffling.
 
-    A lane is drawn by chance, in proportion to what it is owed until the end of a pass of `period` slots, as cards are
-    dealt from a deck.  So counts over a pass are those of `round_robin`, up to rounding, but a batch has as many points
-    of a group as chance gives it.  With fixed shares every slot follows them on its own where lanes are owed whole
-    slots a pass; one that is owed a part of a slot gets a whole one late in some passes, and none in others.
+    Each slot draws a lane in proportion to the slots that the lane should still get in this epoch. So a lane's count
+    over an epoch is its share of the epoch, up to rounding, while a single batch holds as many points of a group as
+    chance makes it, as with `shuffle=True`. If the share of a lane is no whole number of slots per epoch, it gets one
+    slot more in some epochs.
 
     Parameters
     ----------
-    period
-        Slots in a pass: the number of points, so that with nothing to gain every point comes once a pass.
+    period : int
+        Slots in an epoch: the number of points.
 
     Examples
     --------
@@ -223,14 +239,16 @@ class Shuffled:
         object.__setattr__(self, "period", as_count(self.period, "period"))
 
     def init(self, lanes: int) -> FloatArray:
-        """Give every lane a credit of zero, at the beginning of a pass."""
+        """Return a credit of zero for every lane, and slot 0 of the epoch."""
         return np.zeros(lanes + 1)
 
     def check_state(self, state: FloatArray) -> None:
-        """Raise `CheckpointError` if these cannot be what lanes are owed in the middle of an epoch."""
+        """Raise `CheckpointError` if saved credits, or the place in the epoch, are not possible."""
         slots = float(state[-1])
         if not (0.0 <= slots < self.period and slots.is_integer()):
-            raise CheckpointError(f"The saved allocation is at slot {slots:g} of {self.period}: it is damaged.")
+            raise CheckpointError(
+                f"The saved allocation is at slot {slots:g} of an epoch of {self.period}: the state is damaged."
+            )
         _check_credits(state[:-1], self.period + len(state))
 
     def assign(self, state: FloatArray, shares: FloatArray, m: int, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
@@ -242,8 +260,22 @@ class Shuffled:
     def assign_batches(
         self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray]:
-        """A pass does not know of batches."""
+        """Deal a lane to every slot: batches make no difference."""
         return self.assign(state, shares, m * batches, uniforms)
+
+
+def _check_credits(credit: FloatArray, most: float) -> None:
+    """Raise `CheckpointError` if credits do not sum to zero, or one is larger than possible."""
+    if np.abs(credit).max() > most:  # first, because the sum may overflow
+        raise CheckpointError(
+            f"The saved allocation owes a lane {np.abs(credit).max():.3g} slots; at most {most:g} are possible: the "
+            f"state is damaged."
+        )
+    if abs(credit.sum()) > 1e-6 * len(credit):
+        raise CheckpointError(
+            f"The credits of the saved allocation sum to {credit.sum():.3g}; they must sum to zero: the state is "
+            f"damaged."
+        )
 
 
 independent = Independent()

@@ -1,4 +1,4 @@
-"""Hindsight: the best fixed mixture, and regret."""
+"""The best fixed mixture in hindsight, and regret."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,23 @@ from varmix._kernels.simplex import metric_step
 
 
 class Best(NamedTuple):
-    """The best fixed mixture, its cost, and a bound on how much better any other could be."""
+    """Result of `best_mixture`.
+
+    Parameters
+    ----------
+    mixture : ndarray of shape (k,)
+        The best fixed mixture.
+    cost : float
+        Its cost.
+    gap : float
+        Bound on how much lower the cost of any other mixture could be.
+
+    Examples
+    --------
+    >>> best = best_mixture(Evidence(ratios=[[2.0, 0.0], [0.0, 2.0]], coefficients=[1.0, 9.0]))
+    >>> round(best.cost, 6), best.gap < 1e-9
+    (4.0, True)
+    """
 
     mixture: FloatArray
     cost: float
@@ -19,11 +35,30 @@ class Best(NamedTuple):
 
 
 def best_mixture(evidence: Evidence, *, gamma: float = 0.0, tolerance: float = 1e-10) -> Best:
-    """Minimise the cost over the simplex (or the restricted simplex) to a relative gap of `tolerance`.
+    """Return the mixture that minimises the cost of the evidence.
 
-    Newton steps with the exact Hessian, each a small quadratic program, with a line search.  The gap is the duality
-    gap `max_v <gradient, w - v>`, which bounds the excess because the cost is convex.  Where columns are redundant
-    the minimiser is not unique, but the cost is.
+    It takes Newton steps with a line search until the duality gap `max_v <gradient, w - v>` is small. The gap bounds
+    the distance to the smallest cost, because the cost is convex. If components are redundant, several mixtures have
+    the smallest cost, and one of them is returned.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        The losses, and the density ratios of their points.
+    gamma : float, default 0.0
+        Smallest share of the last component, the uniform one.
+    tolerance : float, default 1e-10
+        Largest gap, relative to the cost.
+
+    Returns
+    -------
+    Best
+        The mixture, its cost and the gap.
+
+    Raises
+    ------
+    ValueError
+        If a point with a loss has ratio zero under every component, so that every mixture has an infinite cost.
 
     Examples
     --------
@@ -32,10 +67,10 @@ def best_mixture(evidence: Evidence, *, gamma: float = 0.0, tolerance: float = 1
     array([0.25, 0.75])
     """
     gamma, tolerance = as_fraction(gamma, "gamma", zero=True), as_positive(tolerance, "tolerance")
-    hopeless = (evidence.coefficients > 0) & ~evidence.ratios.any(axis=1)
-    if hopeless.any():
+    uncovered = (evidence.coefficients > 0) & ~evidence.ratios.any(axis=1)
+    if uncovered.any():
         raise ValueError(
-            f"No mixture has a finite cost: row {find_first(hopeless)} has a loss, and ratio zero everywhere."
+            f"No mixture has a finite cost: row {find_first(uncovered)} has a loss, but every component has ratio zero."
         )
     k = evidence.ratios.shape[1]
     w = np.full(k, (1.0 - gamma) / k)
@@ -52,27 +87,29 @@ def best_mixture(evidence: Evidence, *, gamma: float = 0.0, tolerance: float = 1
         x = _newton_point(evidence, w, gamma)
         better = _line_search(evidence, w, x, value)
         lower, narrower = evidence.value(better), _compute_gap(better, evidence.gradient(better), gamma)
-        if lower >= value and narrower >= gap:  # near the end a step may gain less than the cost can show
+        if lower >= value and narrower >= gap:  # the step gains less than the cost can resolve
             break
         w, value, gap = better, lower, narrower
     return Best(w, value * scale, gap * scale)
 
 
 def _newton_point(evidence: Evidence, w: FloatArray, gamma: float) -> FloatArray:
+    """Return the minimiser over the simplex of the quadratic model at w."""
     H = evidence.hessian(w)
-    H[np.diag_indices(len(w))] += 1e-14 * np.trace(H)  # redundant columns
+    H[np.diag_indices(len(w))] += 1e-14 * np.trace(H)  # keeps redundant columns from making it singular
     x = np.empty(len(w))
     metric_step(w, evidence.gradient(w), H, gamma, x)
     return x
 
 
 def _compute_gap(w: FloatArray, g: FloatArray, gamma: float) -> float:
+    """Return the duality gap at w, given the gradient there."""
     vertex = (1.0 - gamma) * g.min() + gamma * g[-1]
     return max(float(g @ w - vertex), 0.0)
 
 
 def _line_search(evidence: Evidence, w: FloatArray, x: FloatArray, value: float) -> FloatArray:
-    """Halve the step from w to x until the cost falls by a tenth of what the slope promises, up to rounding."""
+    """Halve the step from w to x until the cost falls by at least a tenth of slope times step, up to rounding."""
     slope = float(evidence.gradient(w) @ (x - w))
     step = 1.0
     while step > 1e-12:
@@ -85,18 +122,31 @@ def _line_search(evidence: Evidence, w: FloatArray, x: FloatArray, value: float)
 
 
 def regret(ratios: ArrayLike, squares: ArrayLike, mixtures: ArrayLike, *, gamma: float = 0.0) -> float:
-    """Give `sum_t f_t(w_t) - min_w sum_t f_t(w)` for known losses: the paper's regret, in units of f / n^2.
+    """Return the paper's regret, `sum_t f_t(w_t) - min_w sum_t f_t(w)`, in units of f / n^2.
+
+    It compares the mixtures that were played with the best fixed mixture, for known losses.
 
     Parameters
     ----------
-    ratios
-        (n, k), the same in every round.
-    squares
-        (T, n) squared losses.
-    mixtures
-        (T, k) mixtures that were played.
-    gamma
-        Compare with the restricted simplex instead of the whole one.
+    ratios : array-like of shape (n, k)
+        Density ratios of all points, the same in every round.
+    squares : array-like of shape (T, n)
+        Squared losses of all points in every round.
+    mixtures : array-like of shape (T, k)
+        Mixtures that were played.
+    gamma : float, default 0.0
+        Smallest share of the last component in the best fixed mixture.
+
+    Returns
+    -------
+    float
+        The regret.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not match, a mixture is negative or not finite, or a mixture gives density zero to a point with a
+        loss.
 
     Examples
     --------
@@ -117,6 +167,6 @@ def regret(ratios: ArrayLike, squares: ArrayLike, mixtures: ArrayLike, *, gamma:
         raise ValueError("mixtures must be finite and not negative.")
     density = played @ q.T
     if (density[l2 > 0] <= 0).any():
-        raise ValueError("A mixture that was played gives no density to a point with a loss: its cost is infinite.")
+        raise ValueError("A mixture that was played has density zero at a point with a loss, so its cost is infinite.")
     paid = float(np.divide(l2, density, out=np.zeros_like(l2), where=l2 > 0).mean(axis=1).sum())
     return paid - best.cost

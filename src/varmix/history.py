@@ -1,4 +1,4 @@
-"""History: how the shares and the gain of a sampler moved."""
+"""History of a sampler: its shares and its gain over time."""
 
 from collections.abc import Hashable, Sequence
 
@@ -9,33 +9,32 @@ from varmix._core.state import CheckpointError, read_array, read_count, require_
 from varmix._core.validation import FloatArray, IntArray, State
 from varmix.meter import Interval
 
-MAX_ENTRIES, MIN_ENTRIES = 512, 16  # both even, so that what is due next is still due after thinning
-MAX_SHARES = 1 << 20  # numbers kept of all components together, 8 MB
+MAX_ENTRIES, MIN_ENTRIES = 512, 16  # both even, so that entries stay evenly spaced after every second one is dropped
+MAX_SHARES = 1 << 20  # numbers kept for all components together, 8 MB
 GAIN, LOW, HIGH, LEARNED = range(4)  # columns of the gains
-MAX_SUM_ERROR = 1e-6  # of shares that were saved
+MAX_SUM_ERROR = 1e-6  # allowed in the sum of saved shares
 
 
 class History:
-    """The course of a run: draws, shares and gain after the first update, the second, and so on.
+    """Number of draws, shares of the components and gain, recorded over a run.
 
-    A sampler that was built with `history=True` fills one.  It keeps at most 512 entries, fewer with more than 2,048
-    components, and at least 16.  When it is full, every second entry is dropped and from then on half as many updates
-    are recorded.  So memory is bounded, and a long run still shows its whole course, evenly spaced in updates.  What is
-    recorded depends on the number of updates alone.
+    A sampler that was built with `history=True` fills one. It keeps at most 512 entries. With more than 2,048
+    components it keeps fewer, but at least 16. When it is full, it drops every second entry, and from then on records
+    half as many updates. So memory is bounded, and the entries of a long run are evenly spaced in updates. Which
+    updates are recorded depends only on the number of updates.
 
-    All components are kept, however many there are; `varmix.plot.shares` draws the largest.  Their names are those that
-    they had when the sampler was built.  Sub-groups (`resplit="norms"`) keep theirs: "cat, norms 3/3" are always the
-    points labelled cat with the largest norms, whichever these are at the time.
+    It keeps all components; `varmix.plot.shares` plots the largest. Components keep the names from when the sampler was
+    built. With `resplit="norms"`, "cat, norms 3/3" always names the points labelled cat that have the largest norms at
+    the time.
 
     Parameters
     ----------
-    names
-        The names of the components.
-    point_shares
-        The part of the points, or of the target, that each component holds; None where components overlap.
-        Default: None.
-    limits
-        The gains of the learned mixture up to which it is off, and from which on it is fully on.  Default: None, for a
+    names : sequence of hashable
+        Names of the components.
+    point_shares : array-like of shape (k,), optional
+        Part of the points, or of the target, in each component. Default: None, for components that overlap.
+    limits : tuple of two floats, optional
+        Gain of the learned mixture below which it is off, and gain above which it is fully on. Default: None, for a
         learner that does not switch.
 
     Examples
@@ -69,19 +68,19 @@ class History:
 
     @property
     def names(self) -> tuple[Hashable, ...]:
-        """The names of the components: labels of groups, for example."""
+        """Names of the components, such as the labels of groups."""
         return self._names
 
     @property
     def point_shares(self) -> dict[Hashable, float] | None:
-        """The part of the points, or of the target, that each component holds; None where components overlap."""
+        """Part of the points, or of the target, in each component, by name. None if components overlap."""
         if self._point_shares is None:
             return None
         return dict(zip(self._names, self._point_shares.tolist(), strict=True))
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """Gains of the learned mixture between which it is switched on; None for a learner that does not switch."""
+        """Gains between which the learned mixture is switched on. None for a learner that does not switch."""
         return self._limits
 
     @property
@@ -91,63 +90,69 @@ class History:
 
     @property
     def stride(self) -> int:
-        """Updates from one entry to the next; it doubles whenever the history is full."""
+        """Number of updates between two entries. It doubles whenever the history is full."""
         return self._stride
 
     @property
     def draws(self) -> IntArray:
-        """Number of draws with feedback so far, one per entry; the first entry is from before all feedback."""
+        """Number of draws with feedback so far, one per entry. The first entry is 0, before all feedback."""
         return self._draws[: self._length].copy()
 
     @property
     def shares(self) -> dict[Hashable, FloatArray]:
-        """The share of the draws that each component serves next, by its name, one per entry."""
+        """Share of the next draws that each component serves, by name: one array with a number per entry."""
         columns = self._shares[: self._length].T.copy()
         return dict(zip(self._names, columns, strict=True))
 
     @property
     def gain(self) -> FloatArray:
-        """The gain of all draws so far, as `sampler.gain` was, one per entry."""
+        """Gain of all draws so far, the value of `sampler.gain`, one per entry."""
         return self._gains[: self._length, GAIN].copy()
 
     @property
     def gain_low(self) -> FloatArray:
-        """The lower end of the gain's 95 % interval, one per entry; 0 where nothing was known."""
+        """Lower end of the gain's 95 % interval, one per entry. 0 if nothing was known."""
         return self._gains[: self._length, LOW].copy()
 
     @property
     def gain_high(self) -> FloatArray:
-        """The upper end of the gain's 95 % interval, one per entry; infinite where nothing was known."""
+        """Upper end of the gain's 95 % interval, one per entry. Infinite if nothing was known."""
         return self._gains[: self._length, HIGH].copy()
 
     @property
     def learned_gain(self) -> FloatArray:
-        """What the learned mixture gained, played or not, as `sampler.learned_gain` was, one per entry."""
+        """Gain of the learned mixture, played or not: the value of `sampler.learned_gain`, one per entry."""
         return self._gains[: self._length, LEARNED].copy()
 
     def count_update(self) -> bool:
-        """Count an update, and return whether it is to be recorded; a sampler calls this."""
+        """Count an update, and return whether to record it. The sampler calls it.
+
+        Returns
+        -------
+        bool
+            Whether the sampler should call `record` now.
+        """
         self._updates += 1
         return self._updates % self._stride == 0
 
     def record(self, draws: int, shares: FloatArray, gain: Interval, learned_gain: float) -> None:
-        """Add an entry, and first drop every second one if there is no room; a sampler calls this.
+        """Add an entry. If the history is full, drop every second entry first. The sampler calls it.
 
         Parameters
         ----------
-        draws
+        draws : int
             Number of draws with feedback so far.
-        shares
-            (k,) the share of every component.
-        gain
-            The gain of all draws so far.
-        learned_gain
-            What the learned mixture gains.
+        shares : ndarray of shape (k,)
+            Share of each component.
+        gain : Interval
+            Gain of all draws so far.
+        learned_gain : float
+            Gain of the learned mixture.
         """
         if self._length == len(self._draws):
             self._length //= 2
-            for kept in (self._draws, self._shares, self._gains):
-                kept[: self._length] = kept[::2].copy()
+            for column in (self._draws, self._shares, self._gains):
+                column[: self._length] = column[::2].copy()
             self._stride *= 2
         self._draws[self._length] = draws
         self._shares[self._length] = shares
@@ -155,7 +160,13 @@ class History:
         self._length += 1
 
     def state_dict(self) -> State:
-        """Return the entries as arrays; what is infinite in them is saved as zero."""
+        """Return the state needed to resume exactly, as a dict of arrays and numbers.
+
+        Returns
+        -------
+        dict
+            The entries. Infinite upper ends are saved as 0, because states hold finite numbers only.
+        """
         gains = self._gains[: self._length].copy()
         gains[np.isinf(gains[:, HIGH]), HIGH] = 0.0
         return {
@@ -166,12 +177,17 @@ class History:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Resume where a history over the same components was saved.
+        """Load the state of a history over the same components.
+
+        Parameters
+        ----------
+        state : dict
+            What `state_dict` returned.
 
         Raises
         ------
         CheckpointError
-            If the state is damaged or of other components.  The history is then unchanged.
+            If the state is damaged or belongs to other components. The history is then unchanged.
         """
         require_entries(state, {"updates", "draws", "shares", "gains"}, "a History")
         with wrap_load_errors("a History"):
@@ -182,12 +198,16 @@ class History:
             shares = read_array(state, "shares", np.float64, (length, len(self._names)), least=0.0, most=1.0 + 1e-9)
             gains = read_array(state, "gains", np.float64, (length, 4), least=0.0)
             if draws[0] != 0 or (np.diff(draws) < 0).any():
-                raise CheckpointError("Saved draws of a History must begin at 0 and never fall: damaged.")
+                raise CheckpointError(
+                    "The saved draws of a History must begin at 0 and never decrease: the state is damaged."
+                )
             if (np.abs(shares.sum(axis=1) - 1.0) > MAX_SUM_ERROR).any():
-                raise CheckpointError("Saved shares of a History must sum to one in every entry: damaged.")
+                raise CheckpointError(
+                    "The saved shares of a History must sum to one in every entry: the state is damaged."
+                )
             gains[gains[:, HIGH] == 0.0, HIGH] = np.inf
             if not ((gains[:, LOW] <= gains[:, GAIN]) & (gains[:, GAIN] <= gains[:, HIGH])).all():
-                raise CheckpointError("Saved gains of a History must lie in their intervals: damaged.")
+                raise CheckpointError("The saved gains of a History must lie in their intervals: the state is damaged.")
         self._updates, self._stride, self._length = updates, stride, length
         self._draws[:length], self._shares[:length], self._gains[:length] = draws, shares, gains
 
@@ -199,7 +219,7 @@ class History:
 
 
 def _find_stride(updates: int, most: int) -> int:
-    """Return the updates between two entries, after so many updates, of a history with room for `most`.
+    """Return the number of updates between two entries of a history that has room for `most` entries.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Samplers of the literature: each a composition of the parts, beside the paper it comes from.
+"""Samplers of other papers, each built from the parts of this library.
 
-Static importance sampling is `varmix.importance`.  `docs/samplers.md` compares them all.
+For static importance sampling use `varmix.importance`. `docs/samplers.md` compares all samplers.
 """
 
 import numpy as np
@@ -21,20 +21,43 @@ def vrb(
     gamma: float | ArrayLike | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> Sampler:
-    """Variance reduction by a bandit over points: VRB of Borsos, Levy and Krause (2018).
+    """Return VRB, which samples each point by the root of its squared norms so far.
 
-    `p = (1 - theta) p' + theta / n`, where p' is the law of `Cumulative`.  Weights are at most 1 / theta.
+    The probabilities are `p = (1 - theta) p' + theta / n`, where p' is proportional to `sqrt(S_i + gamma)` and S_i is
+    the sum of squared norm / density over the draws of point i. Estimates are unbiased, and no weight exceeds
+    1 / theta.
 
     Parameters
     ----------
-    n
+    n : int or Points
         Number of points, or `Points` with a target.
-    theta
-        Share of uniform.
-    gamma
-        What is added to the sums; the mean squared norm seen so far unless told.  See `Cumulative`.
-    rng
-        Seed, generator or None.
+    theta : float, default 0.1
+        Share of the uniform component.
+    gamma : float or array-like of shape (n,), optional
+        What is added to the sums: one positive number, or one per point. Default: the mean squared norm so far.
+    rng : int or numpy.random.Generator, optional
+        Seed, or a generator to take one from. Default: None, a new seed.
+
+    Returns
+    -------
+    Sampler
+        A sampler that learns from the norms passed to `update`.
+
+    See Also
+    --------
+    varmix.components.Cumulative : The component that learns p'.
+    vrb_theory : The settings of the paper's regret bound.
+
+    Notes
+    -----
+    It differs from the paper in three points. The default gamma is the mean squared norm so far instead of n L / theta,
+    so no bound L on the squared norms is needed and the sampler learns within few epochs. The sums, and so gamma, are
+    1/n times the paper's, because they divide by densities instead of probabilities. Each row of a batch counts as one
+    round of the paper.
+
+    References
+    ----------
+    Borsos, Levy and Krause: Online variance reduction for stochastic optimization, 2018.
 
     Examples
     --------
@@ -51,11 +74,33 @@ def vrb(
 
 
 def vrb_theory(n: int, rounds: int, L: float = 1.0) -> dict[str, float]:
-    """The settings of VRB's regret bound, as arguments of `vrb`: theta = (n / T)^(1/3), gamma = L / theta.
+    """Return the settings of VRB's regret bound: theta = (n / T)^(1/3) and gamma = L / theta.
 
-    T is the number of draws, at least n, and L bounds the *squared* norms.  In the paper gamma is n L / theta,
-    because its sums are n times ours.  They are what the proof needs: the law stays almost uniform for tens of
-    passes.
+    The proof needs these settings, but they learn slowly: the probabilities stay almost uniform for tens of epochs.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    rounds : int
+        Number of draws T, at least n.
+    L : float, default 1.0
+        Bound on the *squared* norms.
+
+    Returns
+    -------
+    dict of str to float
+        `theta` and `gamma`, as arguments of `vrb`. The paper's gamma is n L / theta, because its sums are n times those
+        of `vrb`.
+
+    Raises
+    ------
+    ValueError
+        If `rounds` is less than `n`, or `L` is not positive.
+
+    References
+    ----------
+    Borsos, Levy and Krause: Online variance reduction for stochastic optimization, 2018.
 
     Examples
     --------
@@ -79,9 +124,42 @@ def bandit(
     step: float | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> Sampler:
-    """Exponential weights over points: MABS of Salehi, Celis and Thiran (2017).
+    """Return MABS, a bandit with exponential weights over points.
 
-    `p = (1 - eta) w / sum w + eta / n`; see `varmix.components.Exponential` for w, `rounds` and `step`.
+    The probabilities are `p = (1 - eta) w / sum(w) + eta / n`. Each draw of a point multiplies its weight w_i by
+    `exp(delta norm^2 / p_i^3)`. Estimates are unbiased, and no weight of a draw exceeds 1 / eta.
+
+    Parameters
+    ----------
+    n : int or Points
+        Number of points, or `Points` with a target.
+    eta : float, default 0.4
+        Share of the uniform component.
+    rounds : int, optional
+        Number of draws that the step is chosen for. Default: 10 n.
+    step : float, optional
+        Size of the step; the paper's delta is step / n^3. Default: the theorem's, from eta and `rounds`.
+    rng : int or numpy.random.Generator, optional
+        Seed, or a generator to take one from. Default: None, a new seed.
+
+    Returns
+    -------
+    Sampler
+        A sampler that learns from the norms passed to `update`.
+
+    See Also
+    --------
+    varmix.components.Exponential : The component that learns w.
+
+    Notes
+    -----
+    It differs from the paper in two points. The theorem's step contains the mean fourth power of the norms, which is
+    not known; here the largest squared norm so far takes its place, so the scale of the norms does not matter. Each row
+    of a batch counts as one round of the paper.
+
+    References
+    ----------
+    Salehi, Celis and Thiran: Stochastic optimization with bandit sampling, 2017.
 
     Examples
     --------
@@ -103,9 +181,43 @@ def mirror_descent(
     step: float | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> Sampler:
-    """Probabilities by mirror descent above a floor: Namkoong, Sinha, Yadlowsky and Duchi (2017).
+    """Return a sampler that learns the probability of each point by mirror descent, above a floor.
 
-    See `varmix.components.MirrorDescent`.
+    Each update multiplies the probabilities of the drawn points by the exponential of step times minus the gradient of
+    the second moment. It then projects all of them to `p >= floor / n`. Estimates are unbiased, and no weight exceeds
+    1 / floor.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    floor : float, default 0.2
+        Smallest probability, times n.
+    rounds : int, optional
+        Number of draws that the step is chosen for. Default: 10 n.
+    step : float, optional
+        Factor of the gradient. Default: the step that balances the regret bound for `rounds`.
+    rng : int or numpy.random.Generator, optional
+        Seed, or a generator to take one from. Default: None, a new seed.
+
+    Returns
+    -------
+    Sampler
+        A sampler that learns from the norms passed to `update`.
+
+    See Also
+    --------
+    varmix.components.MirrorDescent : The component that learns the probabilities.
+
+    Notes
+    -----
+    It differs from the paper in two points. The default step uses the largest squared norm so far for the bound on the
+    squared norms, so the scale of the norms does not matter. Each row of a batch counts as one round of the paper, but
+    the probabilities are projected once per batch.
+
+    References
+    ----------
+    Namkoong, Sinha, Yadlowsky and Duchi: Adaptive sampling probabilities for non-smooth optimization, 2017.
 
     Examples
     --------
@@ -120,9 +232,40 @@ def mirror_descent(
 def batch_selection(
     n: int, *, pressure: float = 100.0, period: int | None = None, rng: int | np.random.Generator | None = None
 ) -> Sampler:
-    """Batches by the rank of the loss: Loshchilov and Hutter (2015).  Biased: every weight is one, as in the paper.
+    """Return online batch selection, which samples each point by the rank of its last known loss.
 
-    The norms that it is given are losses.  See `varmix.components.Ranks`.
+    The probability of rank i is proportional to `exp(-log(pressure) i / n)`, from the largest loss at rank 0 to the
+    smallest at rank n - 1. Estimates are biased, as in the paper: every weight is 1, so hard examples count more.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    pressure : float, default 100.0
+        How many times as likely the largest loss is as the smallest, at least 1. You can set
+        `sampler.components.pressure` between draws, to decrease it during training as the paper does.
+    period : int, optional
+        Number of losses reported between two sorts. Default: n.
+    rng : int or numpy.random.Generator, optional
+        Seed, or a generator to take one from. Default: None, a new seed.
+
+    Returns
+    -------
+    Sampler
+        A biased sampler that learns from the losses passed to `update`. Pass losses, not gradient norms.
+
+    See Also
+    --------
+    varmix.components.Ranks : The component that sorts the losses.
+
+    Notes
+    -----
+    Points whose loss is not known yet rank first. Like the paper, the sampler sorts from time to time and not after
+    every batch.
+
+    References
+    ----------
+    Loshchilov and Hutter: Online batch selection for faster training of neural networks, 2015.
 
     Examples
     --------
@@ -138,21 +281,39 @@ def batch_selection(
 def stratified_sampling(
     labels: ArrayLike, deviations: ArrayLike | None = None, *, rng: int | np.random.Generator | None = None
 ) -> Sampler:
-    """Strata with slots in proportion to size times deviation: Zhao and Zhang (2014).
+    """Return stratified sampling, which gives each stratum slots in proportion to its size times its deviation.
 
-    Stratum j gets the part `|C_j| v_j / sum |C| v` of a batch, where v_j is how much the gradients vary inside it;
-    without deviations, a part in proportion to its size.  The paper rounds the numbers of slots, and weights by
-    `|C_j| / n` over what came of it; here they are the exact numbers in expectation (and always, where they are whole)
-    and the weights those of the shares, so that small batches are unbiased too.
+    Stratum j gets the share `|C_j| v_j / sum(|C| v)` of every batch, where v_j is the standard deviation of the
+    gradients in it. Within a stratum points are uniform. The shares are fixed: feedback changes nothing. Estimates are
+    unbiased.
 
     Parameters
     ----------
-    labels
-        (n,) one label per point.
-    deviations
-        One positive number for each distinct label, in sorted order.
-    rng
-        Seed, generator or None.
+    labels : array-like of shape (n,)
+        One label per point.
+    deviations : array-like of shape (number of strata,), optional
+        One positive number per distinct label, in sorted order. Default: all equal, so shares are the sizes.
+    rng : int or numpy.random.Generator, optional
+        Seed, or a generator to take one from. Default: None, a new seed.
+
+    Returns
+    -------
+    Sampler
+        A sampler with a fixed mixture of the strata.
+
+    Raises
+    ------
+    ValueError
+        If a deviation is not positive and finite, or their number is not that of the strata.
+
+    Notes
+    -----
+    The paper rounds the numbers of slots, and weights by size divided by the rounded numbers. Here the numbers of slots
+    have the exact expectation, and the weights follow from the shares. So small batches are unbiased too.
+
+    References
+    ----------
+    Zhao and Zhang: Accelerating minibatch stochastic gradient descent using stratified sampling, 2014.
 
     Examples
     --------
@@ -165,7 +326,7 @@ def stratified_sampling(
     spread = np.ones(len(sizes)) if deviations is None else as_vector(deviations, "deviations", len(sizes))
     if spread.min() <= 0:
         raise ValueError(
-            f"deviations must be above zero, or a stratum would never be drawn; that of "
+            f"deviations must be positive, because a stratum with deviation 0 would never be drawn; that of "
             f"{strata.labels[spread.argmin()].item()!r} is {spread.min():.3g}."
         )
     shares = sizes * (spread / spread.max())

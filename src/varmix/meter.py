@@ -1,4 +1,4 @@
-"""GainMeter: whether it is paying off."""
+"""GainMeter, which measures whether adaptive sampling pays off."""
 
 import math
 from typing import NamedTuple
@@ -14,26 +14,35 @@ from varmix._kernels import cost
 from varmix.learners._cautious import OFF_BELOW, ON_ABOVE
 
 NORMAL_QUANTILE = 1.959963984540054  # standard deviations on either side of a 95 % interval
-# Gains below which plain shuffling is the better choice, and from which it was never significantly better: measured for
-# reshuffled groups (served round robin, on convex problems), and for draws with replacement, which have to make up for
-# what shuffling gives for nothing.
+# Plain shuffling is the better choice at gains below the first number, and was never significantly better from the
+# second on. Measured on convex problems, for reshuffled groups (round robin) and for draws with replacement, which need
+# more because shuffling itself reduces the variance.
 RESHUFFLED, REPLACED = (OFF_BELOW, ON_ABOVE), (OFF_BELOW, 3.5)
-QUIET = 0.1  # noise below which less of it hardly shows
+QUIET = 0.1  # noise below which reducing it hardly changes the loss
 NOISE_CAVEAT = (
-    "Less noise shows only where noise limits progress and the step is as long as noise allows: a longer step may be "
-    "needed. It says nothing about held-out loss."
+    "Less noise lowers the loss only where noise limits progress and the step is as long as noise allows: you may need "
+    "a longer step. This says nothing about held-out loss."
 )
-MAX_ROUNDING_ERROR = 1e-6  # what the sums of a very long run may be off by, relative to their size
-LARGEST_WEIGHT = 1e120  # of a saved meter, and the largest density: squares of their sums are still finite
+MAX_ROUNDING_ERROR = 1e-6  # of the sums of a very long run, relative to their size
+LARGEST_WEIGHT = 1e120  # of a saved meter, and its largest density: squares of sums stay finite
 MIN_EXACT_SQUARE = 1e-290  # below it squares lose their digits
 
 
 class Interval(NamedTuple):
     """An estimate and its 95 % confidence interval.
 
+    Parameters
+    ----------
+    value : float
+        The estimate.
+    low : float
+        Lower end of the interval.
+    high : float
+        Upper end of the interval.
+
     Examples
     --------
-    >>> str(Interval(2.0, 1.5, 2.5)), str(Interval(2.0, 0.0, math.inf))  # nothing is known of the second
+    >>> str(Interval(2.0, 1.5, 2.5)), str(Interval(2.0, 0.0, math.inf))  # the second is not known
     ('2 [1.5, 2.5]', '2 [?]')
     """
 
@@ -47,18 +56,29 @@ class Interval(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """What a receipt tells the meter: its number of draws, and means over them; several processes may have added up.
+    """What the meter needs to know about a receipt: its number of draws, and means over them.
 
-    Attributes
+    With r = 1 / density and l the norms:
+
+    Parameters
     ----------
-    draws
-        Their number m.
-    uniform, mixture
-        The means of r l^2 and of r^2 l^2, with r = 1 / density.
-    weight, square
-        The means of r and of r^2.
-    largest
-        The largest r.
+    draws : int
+        Number of draws.
+    uniform : float
+        Mean of r l^2.
+    mixture : float
+        Mean of r^2 l^2.
+    weight : float
+        Mean of r.
+    square : float
+        Mean of r^2.
+    largest : float
+        Largest r.
+
+    Examples
+    --------
+    >>> Moments.of(Evidence(ratios=[[1.0], [1.0]], coefficients=[4.0, 0.0]))
+    Moments(draws=2, uniform=2.0, mixture=2.0, weight=1.0, square=1.0, largest=1.0)
     """
 
     draws: int
@@ -70,7 +90,18 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, evidence: Evidence) -> "Moments":
-        """Give the moments of a draw's evidence."""
+        """Return the moments of the evidence of a draw.
+
+        Parameters
+        ----------
+        evidence : Evidence
+            The evidence.
+
+        Returns
+        -------
+        Moments
+            Its moments.
+        """
         means = np.empty(4)
         largest = cost.write_moments(evidence.coefficients, evidence.density, means)
         uniform, mixture, weight, square = means.tolist()
@@ -78,34 +109,34 @@ class Moments(NamedTuple):
 
 
 class GainMeter:
-    """Compares the second moment of the estimate with that of uniform sampling, from the same draws.
+    """Compare the second moment of the estimate with that of uniform sampling, from the same draws.
 
-    With r = 1 / density, whatever the reweighting, the mean of r l^2 over draws estimates the second moment that
-    uniform sampling would have had, and the mean of r^2 l^2 the one that the mixture has.  Their ratio is the
-    **gain** G, per draw.  It is no bound on anything else.  It shows in the loss only where noise limits progress and
-    the step is as long as noise allows: a longer step may be needed.  It says nothing about held-out loss.
+    A sampler feeds its own meter, `sampler.meter`. Build one yourself to measure part of a run.
 
-    To see whether noise limits progress, pass each batch's weighted mean gradient as well.  The meter then estimates
-    the **noise** of that mean, `tr Cov(mean) / |gradient|^2` (`tr Cov / (b |gradient|^2)` for independent draws):
-    successive means have the gradient in common and nothing else, so their inner product estimates its square under
-    any allocation.
+    With r = 1 / density, the mean of r l^2 over draws estimates the second moment that uniform sampling would have had,
+    and the mean of r^2 l^2 that of the mixture, whatever the reweighting. Their ratio is the **gain** G, per draw. It
+    bounds nothing else: it shows in the loss only where noise limits progress and the step is as long as noise allows,
+    so a longer step may be needed. It says nothing about held-out loss.
 
-    Receipts are the unit of the confidence interval (delta method for a ratio of sums), and each counts by its number
-    of draws: where receipts hold several batches, and more of them later in a run, the gain is still that of all draws.
-    Give it draws: `draw_all` has no sampling to measure.
+    To see whether noise limits progress, also pass the weighted mean gradient of each batch. The meter then estimates
+    the **noise** of that mean, `tr Cov(mean) / |gradient|^2`. Successive means share nothing but the gradient, so their
+    inner product estimates its squared norm under any allocation.
 
-    The gain of the whole run has the time in it when nothing was known yet.  `gain_since_last_call` returns that of the
-    stretch since it was last called, which says what holds now and predicts better where a run will end.
+    The confidence interval treats receipts as independent (delta method for a ratio of sums). Each counts by its number
+    of draws, so the gain is that of all draws, also when receipts hold different numbers of batches.
+
+    The gain of a whole run includes the time when nothing had been learned yet. `gain_since_last_call` shows the
+    present gain, which predicts better how a run will end.
 
     Parameters
     ----------
-    window
-        Forget over about so many receipts; None measures the whole run.  `covered` says how many count at present.
-    reshuffled
-        Whether the draws come from groups without replacement; the verdict asks more of draws with replacement.
-    cautious
-        Whether the learner is `varmix.learners.Cautious`, which needs no advice to leave a mixture alone that does not
-        pay.
+    window : int, optional
+        Forget over about this many receipts; `covered` says how many count at present. Default: None, the whole run.
+    reshuffled : bool, default False
+        Whether the draws come from groups without replacement. The verdict asks more of draws with replacement.
+    switches : bool, default False
+        Whether the learner samples uniformly by itself while the mixture does not pay, as `Cautious` does. The verdict
+        then never advises to switch it off.
 
     Examples
     --------
@@ -118,15 +149,15 @@ class GainMeter:
     True
     """
 
-    def __init__(self, window: int | None = None, *, reshuffled: bool = False, cautious: bool = False) -> None:
+    def __init__(self, window: int | None = None, *, reshuffled: bool = False, switches: bool = False) -> None:
         self._window = None if window is None else as_count(window, "window", least=2)
         self._off_below, self._on_above = RESHUFFLED if reshuffled else REPLACED
-        self._cautious = bool(cautious)
+        self._switches = bool(switches)
         self._numbers = np.zeros(cost.METER_SIZE)
         self._numbers[cost.DECAY] = 1.0 if self._window is None else 1.0 - 1.0 / self._window
         self._previous: FloatArray | None = None
 
-    # Views of the numbers, made anew each time, so that copies of a meter have views of their own.  Of receipts with m
+    # Views of the numbers, made each time, so that copies of a meter have views of their own. For a receipt with m
     # draws, a = mean(r l^2) and b = mean(r^2 l^2), in units of the largest second moment seen.
 
     @property
@@ -136,7 +167,7 @@ class GainMeter:
 
     @property
     def _squares(self) -> FloatArray:
-        """Sums of m^2, m^2 aa, m^2 ab and m^2 bb: how much the sums vary."""
+        """Sums of m^2, m^2 aa, m^2 ab and m^2 bb, from which the interval follows."""
         return self._numbers[cost.SQUARES : cost.RECENT]
 
     @property
@@ -146,8 +177,13 @@ class GainMeter:
 
     @property
     def _pairs(self) -> FloatArray:
-        """Of successive mean gradients: their number, inner products, squares, a / m and 1 / m."""
+        """Sums over pairs of successive mean gradients: of 1, inner products, squares, a / m and 1 / m."""
         return self._numbers[cost.PAIRS :]
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Two gains: below the first the verdict advises plain shuffling, from the second on to keep the mixture."""
+        return self._off_below, self._on_above
 
     @property
     def batches(self) -> int:
@@ -169,29 +205,43 @@ class GainMeter:
         return float(self._numbers[cost.UNIT])
 
     def update(self, draw: Draw, norms: ArrayLike, *, gradient: ArrayLike | None = None) -> None:
-        """Add a receipt.
-
-        A sampler feeds its own meter: this is for meters of your own, of a part of a run for example.
+        """Add a receipt. A sampler feeds its own meter; this is for meters of your own.
 
         Parameters
         ----------
-        draw
-            The receipt.
-        norms
-            (m,) norms of losses or gradients, as for `Sampler.update`.
-        gradient
+        draw : Draw
+            The receipt, of `draw`: `draw_all` has no sampling to measure.
+        norms : array-like of shape (m,)
+            Losses or gradient norms, as for `Sampler.update`.
+        gradient : array-like, optional
             The weighted mean gradient of the batch, for the noise check. Default: None.
         """
         self.add(Evidence.from_draw(draw, norms), self.check_gradient(gradient))
 
     def add(self, evidence: Evidence, gradient: FloatArray | None = None) -> None:
-        """Add the evidence of a receipt, and its mean gradient as `check_gradient` returns it; this cannot fail."""
+        """Add the evidence of a receipt. This cannot fail.
+
+        Parameters
+        ----------
+        evidence : Evidence
+            The evidence.
+        gradient : array, optional
+            The mean gradient, as `check_gradient` returns it. Default: None.
+        """
         cost.measure_receipt(evidence.coefficients, evidence.density, self._numbers)
         if gradient is not None or self._previous is not None:
             self._add_gradient(gradient, float(evidence.coefficients.mean()), len(evidence.density))
 
     def add_moments(self, seen: Moments, gradient: FloatArray | None = None) -> None:
-        """Add the moments of a receipt that several processes have summed up; this cannot fail."""
+        """Add the moments of a receipt that several processes have summed up. This cannot fail.
+
+        Parameters
+        ----------
+        seen : Moments
+            The moments.
+        gradient : array, optional
+            The mean gradient, as `check_gradient` returns it. Default: None.
+        """
         m, uniform, mixture, weight, square, largest = seen
         cost.add_moments(float(m), uniform, mixture, weight, square, largest, self._numbers)
         if gradient is not None or self._previous is not None:
@@ -206,24 +256,43 @@ class GainMeter:
         self._previous = gradient
 
     def check_gradient(self, gradient: ArrayLike | None) -> FloatArray | None:
-        """Return a mean gradient as a vector, after checking it; None stays None."""
+        """Return a mean gradient as a vector, after checking it.
+
+        Parameters
+        ----------
+        gradient : array-like or None
+            The weighted mean gradient of a batch.
+
+        Returns
+        -------
+        array or None
+            A flat copy; None for None.
+
+        Raises
+        ------
+        ValueError
+            If its size has changed, or an entry is not finite.
+        """
         if gradient is None:
             return None
         mean = as_floats(gradient, "gradient").ravel().copy()
         if self._previous is not None and self._previous.shape != mean.shape:
-            raise ValueError(f"gradient had {len(self._previous)} entries before and has {len(mean)} now.")
+            raise ValueError(
+                f"gradient had {len(self._previous)} entries in the last batch and has {len(mean)} now. Pass the "
+                f"gradient of the same parameters every time."
+            )
         if not np.abs(mean).max(initial=0.0) <= 1e120:  # also when it is not a number
             raise ValueError("gradient must be finite, with entries below about 1e120. Skip batches that diverged.")
         return mean
 
     @property
     def gain(self) -> Interval:
-        """Second moment of uniform sampling over that of the mixture: above one is better than uniform."""
+        """Second moment of uniform sampling divided by that of the mixture. Above one is better than uniform."""
         draws, _, _, a, b = self._sums.tolist()
         squares, aa, ab, bb = self._squares.tolist()
         if min(a, b, aa, bb) == 0.0:  # no loss yet, or none for so long that a window has forgotten it
             return Interval(1.0, 0.0, math.inf)
-        ratio, effective = a / b, draws**2 / squares  # receipts of one size that would say as much
+        ratio, effective = a / b, draws**2 / squares  # number of receipts of equal size that would say as much
         if effective <= 1.5:
             return Interval(ratio, 0.0, math.inf)
         variance = max(aa - 2 * ratio * ab + ratio**2 * bb, 0.0) * effective / (effective - 1)
@@ -232,7 +301,7 @@ class GainMeter:
 
     @property
     def covered(self) -> float:
-        """How many receipts the gain and the noise are about: all of them, or with a window about so many.
+        """How many receipts gain and noise are about: all of them, or with a window about that many.
 
         Examples
         --------
@@ -252,7 +321,12 @@ class GainMeter:
         )
 
     def gain_since_last_call(self) -> float:
-        """Return the gain of the receipts since the last call, 1.0 if there were none; it ignores the window.
+        """Return the gain of the receipts since the last call. It ignores the window.
+
+        Returns
+        -------
+        float
+            The gain; 1.0 if there were no receipts.
 
         Examples
         --------
@@ -268,13 +342,13 @@ class GainMeter:
 
     @property
     def effective_sample_size(self) -> float:
-        """(mean r)^2 / mean r^2: the share of the draws that uniform draws of the same worth would need."""
+        """Effective sample size per draw, (mean r)^2 / mean r^2 with r = 1 / density: one for uniform draws."""
         draws, mean, square = self._sums[:3]
         return 1.0 if square == 0.0 else float(mean**2 / (square * draws))
 
     @property
     def noise(self) -> float | None:
-        """Variance of the mean gradient over its squared norm; None without gradients, inf if all is noise."""
+        """Variance of the mean gradient divided by its squared norm. None without gradients, inf if all is noise."""
         number, inner, square, _, _ = self._pairs.tolist()
         if number < 2:
             return None
@@ -282,7 +356,7 @@ class GainMeter:
 
     @property
     def variance_gain(self) -> float | None:
-        """Variance of independent uniform draws over that of the batch mean, when gradients were given."""
+        """Variance of independent uniform draws divided by that of the batch mean. None without gradients."""
         number, inner, square, uniform, size = self._pairs.tolist()
         if number < 2:
             return None
@@ -290,10 +364,16 @@ class GainMeter:
         return (uniform - max(inner, 0.0) / number * size) / variance if variance > 0.0 else math.inf
 
     def verdict(self) -> str:
-        """Say what was measured, over how much and against what, and whether to keep adaptive sampling on."""
+        """Return in words what was measured, and whether to keep adaptive sampling on.
+
+        Returns
+        -------
+        str
+            Two to four sentences.
+        """
         gain = self.gain
         if gain.low == 0.0:
-            return "No verdict yet: it takes at least two batches with a loss in them."
+            return "No verdict yet: it takes at least two batches with a loss above zero."
         return (
             f"Over {self._span()} the second moment per draw was {1 / gain.value:.3g} (95 % interval "
             f"{1 / gain.high:.3g} to {1 / gain.low:.3g}) of what uniform sampling with replacement would have had. "
@@ -306,26 +386,32 @@ class GainMeter:
         return f"about the last {self.covered:,.0f} receipts (some {self._sums[0]:,.0f} of {self.draws:,} draws)"
 
     def _advice(self, gain: Interval) -> str:
-        if self._cautious and gain.value < self._off_below:
+        if self._switches and gain.value < self._off_below:
             gained = "That is not distinguishable from no gain" if gain.low <= 1.0 else "That is a small gain"
             return f"{gained}, and a mixture is played only as far as it pays, so nothing has to be switched off."
         if gain.high < 1.0:
-            return "It costs more than it gives: switch it off."
+            return "The mixture makes the variance larger: switch it off."
         if gain.low <= 1.0:
             return "That is not distinguishable from no gain: use plain shuffling."
         if gain.value < self._off_below:
             return "That is too little to beat plain shuffling: switch it off."
         if self.noise is not None and self.noise < QUIET:
             return (
-                f"But sampling noise is only {self.noise:.2g} of the squared gradient, where less of it hardly shows: "
-                f"compare with plain shuffling before you keep it on."
+                f"But sampling noise is only {self.noise:.2g} of the squared gradient, so reducing it hardly changes "
+                f"the loss: compare with plain shuffling before you keep it on."
             )
         if gain.value < self._on_above:
             return f"That may or may not beat plain shuffling: compare both before you keep it on. {NOISE_CAVEAT}"
         return f"That is enough to keep it on. {NOISE_CAVEAT}"
 
     def summary(self) -> dict[str, float | str]:
-        """Give everything as a flat dictionary, for loggers."""
+        """Return everything as a flat dictionary, for loggers.
+
+        Returns
+        -------
+        dict
+            Numbers by name, and the verdict.
+        """
         gain = self.gain
         numbers: dict[str, float | str] = {
             "batches": self.batches,
@@ -342,10 +428,15 @@ class GainMeter:
         return numbers | {"verdict": self.verdict()}
 
     def state_dict(self) -> State:
-        """Give what was measured, as arrays and numbers.
+        """Return what was measured, as arrays and numbers.
 
-        Not the last mean gradient, which is as large as the model: the pair of batches before and after a checkpoint
-        is missing from the noise.
+        The last mean gradient is not part of it, because it is as large as the model. So the noise leaves out the pair
+        of batches before and after a checkpoint.
+
+        Returns
+        -------
+        dict
+            The state.
         """
         return {
             "batches": self.batches,
@@ -360,7 +451,18 @@ class GainMeter:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Go on where a meter with the same window was saved; raise `CheckpointError` and stay as before otherwise."""
+        """Resume where a meter with the same window was saved.
+
+        Parameters
+        ----------
+        state : dict
+            What `state_dict` returned.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is damaged, or of a meter with another window. The meter is then unchanged.
+        """
         require_entries(state, set(self.state_dict()), "a GainMeter")
         with wrap_load_errors("a GainMeter"):
             if read_number(state, "decay", most=1.0) != self._numbers[cost.DECAY]:
@@ -384,7 +486,7 @@ class GainMeter:
     def _check_sums(
         self, batches: int, draws: int, largest: float, sums: FloatArray, squares: FloatArray, recent: FloatArray
     ) -> None:
-        """Check what holds of sums over receipts, whatever these were: second moments are at most one unit."""
+        """Raise `CheckpointError` for sums that no receipts can have: second moments are at most one unit."""
         m, r, rr, a, b = sums.tolist()
         mm, aa, ab, bb = squares.tolist()
         _require_sound(
@@ -400,7 +502,7 @@ class GainMeter:
         )
         _require_sound(_is_at_most(a, m) and _is_at_most(b, m), "second moments that are too large")
         _require_sound(
-            # Weights of shards of different sizes are scaled, densities are not: `largest` does not bound b / a there.
+            # `largest` does not bound b / a: weights of shards of different sizes are scaled, densities are not.
             _is_at_most(b, LARGEST_WEIGHT * a) and _is_at_most(a, b * LARGEST_WEIGHT),
             "second moments that contradict each other",
         )
@@ -429,7 +531,7 @@ class GainMeter:
 
 
 def _check_counts(batches: int, draws: int, largest: float, unit: float, arrays: tuple[FloatArray, ...]) -> None:
-    """Check that nothing was measured before the first receipt, and no loss before there was a unit for it."""
+    """Raise `CheckpointError` if something was measured before the first receipt, or a loss before the unit."""
     sums, squares, recent, pairs = arrays
     if batches:
         _require_sound(draws >= batches and largest > 0.0, "receipts without draws")
@@ -451,7 +553,7 @@ def _check_pairs(batches: int, pairs: FloatArray) -> None:
 
 
 def _is_at_most(x: float, y: float) -> bool:
-    """Whether x <= y, but for rounding and for numbers so small that their digits are lost."""
+    """Return whether x <= y, up to rounding and to numbers so small that their digits are lost."""
     return x <= y * (1.0 + MAX_ROUNDING_ERROR) + MIN_EXACT_SQUARE
 
 

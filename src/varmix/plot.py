@@ -1,16 +1,16 @@
-"""Plots of a run: how the shares of the components and the gain moved.
+"""Plots of a run: the shares of the components and the gain over time.
 
     sampler = varmix.Sampler(labels, history=True)
     ...
     axes = varmix.plot.shares(sampler)
     axes.figure.savefig("shares.png")
 
-Both functions take a sampler, a loader or a `varmix.history.History`.  They draw without pyplot, so they work without a
-display and leave nothing behind; pass `ax` to draw into a figure of your own.
+Both functions take a sampler, a loader or a `varmix.history.History`. They draw without pyplot, so they need no display
+and leave no open figures. Pass `ax` to draw into a figure of your own.
 """
 
 try:
-    import matplotlib as _matplotlib  # noqa: F401 - only to say it once if it is missing
+    import matplotlib as _matplotlib  # noqa: F401 - for one clear error if it is missing
 except ModuleNotFoundError:
     from varmix._core.validation import missing_extra as _missing_extra
 
@@ -30,45 +30,45 @@ from varmix.history import History
 
 __all__ = ["gain", "shares"]
 
-MAX_LINES = 8  # of components, that of all others included
+MAX_LINES = 8  # of components, including the line for the sum of the others
 MAX_NAME_WIDTH = 28
-# Okabe and Ito's colours, which colour-blind readers tell apart, dark enough on white; the others are grey.
+# Okabe and Ito's colours, darker: colour-blind readers can distinguish them. The sum of the others is grey.
 COLORS = ("#D55E00", "#0072B2", "#009E73", "#7A5195", "#B8860B", "#56B4E9", "#CC79A7", "#222222")
 GREY = "#777777"
 
 
 class HasHistory(Protocol):
-    """A sampler or a loader, which keeps a history if it was asked to."""
+    """A sampler or a loader. Its history is None unless it was built with `history=True`."""
 
     @property
     def history(self) -> History | None:
-        """How shares and gain moved."""
+        """The shares and the gain over time."""
         ...
 
 
 def shares(source: History | HasHistory, ax: Axes | None = None) -> Axes:
-    """Draw the share of the draws that every component served, over the run.
+    """Plot the share of the draws that each component served, over the run.
 
-    A thin dashed line in the same colour is the component's share of the points (or of the target), where components
-    are disjoint groups: what plain sampling would draw.  With more than 8 components, those that ever had the largest
-    shares are drawn, and one grey line for the sum of the others.
+    If components are disjoint groups, a thin dashed line of the same colour shows the component's share of the points
+    (or of the target): what plain sampling would draw. With more than 8 components, 7 lines show those that had the
+    largest shares at any time, and a grey line shows the sum of the others.
 
     Parameters
     ----------
-    source
+    source : Sampler, loader or History
         A sampler or a loader that was built with `history=True`, or its history.
-    ax
-        Axes to draw into.  Default: None, those of a new figure.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into. Default: those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes; save the figure by `axes.figure.savefig("shares.png")`.
+        The axes. Save the figure with `axes.figure.savefig("shares.png")`.
 
     Raises
     ------
     TypeError
-        If the source is no sampler, loader or history.
+        If the source is not a sampler, a loader or a history.
     ValueError
         If the source keeps no history.
 
@@ -109,28 +109,28 @@ def shares(source: History | HasHistory, ax: Axes | None = None) -> Axes:
 
 
 def gain(source: History | HasHistory, ax: Axes | None = None) -> Axes:
-    """Draw the gain over uniform sampling, with its 95 % interval, over the run.
+    """Plot the gain over uniform sampling, with its 95 % interval, over the run.
 
-    The gain of all draws so far is a line with a band.  With a learner that switches (`varmix.learners.Cautious`), a
-    dashed line is what the learned mixture has gained lately, played or not, and dotted lines are the gains up to which
-    it is off and from which on it is fully on.
+    A line with a band shows the gain of all draws so far. With the learner `varmix.learners.Cautious`, a dashed line
+    shows the recent gain of the learned mixture, whether or not it was played. Two dotted lines show the gain below
+    which that mixture is off and the gain above which it is fully on.
 
     Parameters
     ----------
-    source
+    source : Sampler, loader or History
         A sampler or a loader that was built with `history=True`, or its history.
-    ax
-        Axes to draw into.  Default: None, those of a new figure.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into. Default: those of a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The axes; save the figure by `axes.figure.savefig("gain.png")`.
+        The axes. Save the figure with `axes.figure.savefig("gain.png")`.
 
     Raises
     ------
     TypeError
-        If the source is no sampler, loader or history.
+        If the source is not a sampler, a loader or a history.
     ValueError
         If the source keeps no history.
 
@@ -166,7 +166,8 @@ def gain(source: History | HasHistory, ax: Axes | None = None) -> Axes:
 
 
 def _find_history(source: object) -> History:
-    """Return the history of whatever has one."""
+    """Return the history of a sampler or a loader; raise an error if there is none."""
+    # Samplers and loaders have no base class in common, only this property.
     history = source if isinstance(source, History) else getattr(source, "history", source)
     if history is None:
         what = "There is" if source is None else f"This {type(source).__name__} keeps"
@@ -179,12 +180,12 @@ def _find_history(source: object) -> History:
 
 
 def _make_axes(ax: Axes | None) -> Axes:
-    """Return the axes to draw into, those of a new figure if there are none."""
+    """Return the axes to draw into. Default: those of a new figure."""
     return Figure(figsize=(7.0, 3.4), dpi=150, layout="constrained").subplots() if ax is None else ax
 
 
 def _choose_components(columns: dict[Hashable, FloatArray]) -> tuple[list[Hashable], list[Hashable]]:
-    """Return the names of the components to draw, and of those to add up; the highest shares of the run count."""
+    """Return the names of the components with the largest shares of the run, and of those to add up."""
     if len(columns) <= MAX_LINES:
         return list(columns), []
     ordered = sorted(columns, key=lambda name: -float(columns[name].max()))
@@ -192,12 +193,15 @@ def _choose_components(columns: dict[Hashable, FloatArray]) -> tuple[list[Hashab
 
 
 def _choose_marker(history: History) -> str:
-    """Return a dot where there is but one entry, which no line would show."""
+    """Return a dot as marker if there is only one entry, which a line would not show."""
     return "o" if len(history) == 1 else ""
 
 
 def _show_label(label: str) -> str:
-    """Return a label that matplotlib shows as it is: one that begins with an underscore it would leave out."""
+    """Return a label that matplotlib shows unchanged.
+
+    Dollar signs would start a formula, and labels with a leading underscore would be left out of the legend.
+    """
     label = label.replace("$", r"\$")
     return f" {label}" if label.startswith("_") else label
 
@@ -205,7 +209,7 @@ def _show_label(label: str) -> str:
 def _choose_limits(
     seen: list[FloatArray], low: FloatArray, high: FloatArray, limits: tuple[float, float] | None
 ) -> tuple[float, float]:
-    """Return limits that show all lines, and the interval of the second half; the first intervals are huge."""
+    """Return limits that show all lines and the intervals of the second half: the first intervals are very wide."""
     late = len(low) // 2
     marks = [1.0, *(limits or ())]
     least = min(min(marks), *(float(values.min()) for values in seen), float(low[late:].min(initial=1.0)))
@@ -216,7 +220,7 @@ def _choose_limits(
 
 
 def _finish(axes: Axes, history: History, label: str) -> None:
-    """Name the axes, and draw a light grid."""
+    """Label the axes and draw a light grid."""
     axes.set_xlim(0.0, max(float(history.draws[-1]), 1.0))
     axes.set_xlabel("draws with feedback")
     axes.set_ylabel(label)

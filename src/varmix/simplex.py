@@ -1,4 +1,4 @@
-"""The restricted simplex {w >= 0, sum w = 1, w_k >= gamma}: projection and steps."""
+"""Projection onto, and steps in, the restricted simplex {w >= 0, sum w = 1, w_k >= gamma}."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,9 +8,15 @@ from varmix._kernels import simplex as kernels
 
 
 class RestrictedSimplex:
-    """Mixtures that leave at least `gamma` to the last component, the uniform one.
+    """Mixtures with a share of at least `gamma` for the last component, the uniform one.
 
-    That bounds every importance weight by `1 / gamma`.  It costs at most a factor `1 / (1 - gamma)` of the best cost.
+    This bounds every importance weight by `1 / gamma`. The best mixture of the set costs at most `1 / (1 - gamma)`
+    times as much as the best of all mixtures.
+
+    Parameters
+    ----------
+    gamma : float
+        Smallest share of the last component, in (0, 1].
 
     Examples
     --------
@@ -23,7 +29,23 @@ class RestrictedSimplex:
         self.gamma = as_fraction(gamma, "gamma")
 
     def project(self, v: ArrayLike) -> FloatArray:
-        """Give the nearest mixture in Euclidean distance (Algorithm 3)."""
+        """Return the nearest mixture in Euclidean distance (Algorithm 3 of the paper).
+
+        Parameters
+        ----------
+        v : array-like of shape (k,)
+            Any finite vector.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            The nearest mixture.
+
+        Raises
+        ------
+        ValueError
+            If `v` is empty or not finite.
+        """
         vector = as_vector(v, "v")
         if len(vector) == 0:
             raise ValueError("v must have at least one entry, got none.")
@@ -36,13 +58,27 @@ class RestrictedSimplex:
         return nearest
 
     def step(self, w: ArrayLike, g: ArrayLike, H: ArrayLike) -> FloatArray:
-        """Return argmin <g, x> + 1/2 (x - w)' H (x - w) for a symmetric positive semi-definite `H`.
+        """Return the mixture x that minimises `<g, x> + 1/2 (x - w)' H (x - w)`.
 
-        The answer is exact for up to 170 components.  With more, the work is capped to about two seconds, or ten
-        factorisations of `H`.  A step that would need more ends with projected gradient steps: the answer is feasible
-        and never worse than `w`, and usually right to many digits.
+        The result is exact for up to 170 components. With more, the work is limited to about two seconds, or ten
+        factorisations of `H`. A step that needs more ends with projected gradient steps. Its result is then feasible
+        and not worse than `w`, and usually right to many digits.
+
+        Parameters
+        ----------
+        w : array-like of shape (k,)
+            A mixture of this set.
+        g : array-like of shape (k,)
+            The gradient at `w`.
+        H : array-like of shape (k, k)
+            Symmetric positive semi-definite matrix.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            The minimiser.
         """
-        mixture, slope, metric = self._checked(w, g, H)
+        mixture, slope, metric = self._check_problem(w, g, H)
         best = np.empty(len(mixture))
         if kernels.metric_step(mixture, slope, metric, self.gamma, best) <= kernels.CUT_SHORT:
             kernels.descend_projected(
@@ -52,13 +88,33 @@ class RestrictedSimplex:
         return best
 
     def pgd(self, w: ArrayLike, g: ArrayLike, H: ArrayLike, steps: int) -> FloatArray:
-        """Give what `steps` projected gradient steps make of the same problem, each of the safe length 1/||H||_inf."""
-        mixture, slope, metric = self._checked(w, g, H)
+        """Return an approximate minimiser of the problem of `step`, after some projected gradient steps.
+
+        Each step has the safe length 1 / ||H||_inf.
+
+        Parameters
+        ----------
+        w : array-like of shape (k,)
+            A mixture of this set.
+        g : array-like of shape (k,)
+            The gradient at `w`.
+        H : array-like of shape (k, k)
+            Symmetric positive semi-definite matrix.
+        steps : int
+            Number of steps.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            The last iterate.
+        """
+        mixture, slope, metric = self._check_problem(w, g, H)
         better = np.empty(len(mixture))
         kernels.projected_descent(mixture, slope, metric, self.gamma, as_count(steps, "steps"), better)
         return better
 
-    def _checked(self, w: ArrayLike, g: ArrayLike, H: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _check_problem(self, w: ArrayLike, g: ArrayLike, H: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the arguments of a step as arrays; raise `ValueError` if they do not fit."""
         mixture = as_vector(w, "w")
         if len(mixture) == 0:
             raise ValueError("w must have at least one entry, got none.")
@@ -80,14 +136,15 @@ class RestrictedSimplex:
 
 
 def _project_simplex(v: FloatArray, z: float) -> FloatArray:
-    """Return the nearest point to `v` of {x >= 0, sum x = z}: what the kernel of the same name writes, bit for bit.
+    """Return the nearest point to `v` of {x >= 0, sum x = z}.
 
-    Every learner starts with a projection, and compiling the kernel for that alone would take half a second.
+    The result equals that of the kernel `project_simplex` bit for bit. Every learner starts with a projection, and
+    compiling the kernel for that alone would take half a second.
     """
     top = v.max()
     with np.errstate(over="ignore"):
         u = np.sort(v - top)[::-1]
-        u = u[u > -z]  # sums of the others may overflow
+        u = u[u > -z]  # sums over all entries may overflow
         shifts = (np.cumsum(u) - z) / np.arange(1, len(u) + 1)
         above = np.flatnonzero(u - shifts > 0.0)
         nearest: FloatArray = np.maximum((v - top) - (shifts[above[-1]] if len(above) else -z), 0.0)

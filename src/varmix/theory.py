@@ -1,10 +1,12 @@
-"""The settings of the paper's theorems, in units of f / n^2 (so that n appears nowhere).
+"""Settings of the paper's theorems for `ONS` and `OGD`, in units of f / n^2, so that n appears nowhere.
 
-They are what the proofs need, not what works best: the theory's gamma is above one until T is about 4,000 (Theorem 1,
-k = 7) or 280,000 (Theorem 2, k = 100, c = 50), and is clipped here; the steps it prescribes are tiny.  `BarrierNewton`,
-the default, needs none of them, and is not the algorithm of the theorems: no bound is proven for it.  `L` bounds the
-squared losses (Assumption 1): pass the largest squared norm you ever see, or feed norms divided by a bound on them.
-`components.c` is c.  In print the theorems are numbered 4 and 5.
+The proofs need these settings, but they do not work best in practice. The prescribed gamma exceeds one, and is clipped
+here, until T is about 4,000 (Theorem 1, k = 7) or 280,000 (Theorem 2, k = 100, c = 50). The prescribed steps are tiny.
+The default learner, `BarrierNewton`, needs no such settings. It is not the algorithm of the theorems, and no bound is
+proven for it.
+
+`L` bounds the squared losses (Assumption 1): pass the largest squared norm that can occur, or feed norms divided by a
+bound on them. `c` is the largest density ratio: pass `components.c`. In print the theorems are numbered 4 and 5.
 """
 
 import math
@@ -14,12 +16,28 @@ from varmix._core.validation import as_count, as_fraction, as_positive
 from varmix.learners import OGD, ONS
 from varmix.learners._ogd import SIMPLEX_DIAMETER
 
-MAX_GAMMA = 0.5  # a gamma above this leaves nothing to learn
+MAX_GAMMA = 0.5  # with more on the uniform component there is little left to learn
 
 
 @dataclass(frozen=True)
 class Settings:
-    """gamma (clipped to `largest_gamma`), the exp-concavity alpha, the gradient bound G, and what follows."""
+    """Constants of a theorem, and the settings of `ONS` that follow from them.
+
+    Parameters
+    ----------
+    gamma : float
+        Smallest share of the uniform component, clipped to `largest_gamma`.
+    alpha : float
+        Exp-concavity of the cost.
+    gradient_bound : float
+        Bound G on the length of the gradients.
+
+    Examples
+    --------
+    >>> settings = full_information(rounds=1_000_000, k=7)
+    >>> settings.ons() == ONS(gamma=settings.gamma, beta=settings.beta, eps=settings.eps)
+    True
+    """
 
     gamma: float
     alpha: float
@@ -27,21 +45,45 @@ class Settings:
 
     @property
     def beta(self) -> float:
-        """Hazan et al. 2006: half of the smaller of 1 / (4 G D) and alpha."""
+        """Inverse step of `ONS`: half of the smaller of 1 / (4 G D) and alpha (Hazan et al., 2006)."""
         return 0.5 * min(1.0 / (4.0 * self.gradient_bound * SIMPLEX_DIAMETER), self.alpha)
 
     @property
     def eps(self) -> float:
-        """Hazan et al. 2006: 1 / (beta D)^2."""
+        """Factor of the identity that the Hessian of `ONS` starts with: 1 / (beta D)^2 (Hazan et al., 2006)."""
         return 1.0 / (self.beta * SIMPLEX_DIAMETER) ** 2
 
     def ons(self) -> ONS:
-        """Give the learner with these settings."""
+        """Return the learner with these settings.
+
+        Returns
+        -------
+        ONS
+            The algorithm of the theorems.
+        """
         return ONS(gamma=self.gamma, beta=self.beta, eps=self.eps)
 
 
 def full_information(rounds: int, k: int, L: float = 1.0, largest_gamma: float = MAX_GAMMA) -> Settings:
-    """Theorem 1: gamma = 3 k^(1/2) (log T / T)^(1/3), alpha = 2 gamma / L, G = L sqrt(k) / gamma^2.
+    """Return the settings of Theorem 1, where the losses of all points are known in every round.
+
+    gamma = 3 k^(1/2) (log T / T)^(1/3), alpha = 2 gamma / L and G = L sqrt(k) / gamma^2.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds T, at least 2.
+    k : int
+        Number of components.
+    L : float, default 1.0
+        Bound on the squared losses.
+    largest_gamma : float, default 0.5
+        Where gamma is clipped.
+
+    Returns
+    -------
+    Settings
+        The constants of the theorem.
 
     Examples
     --------
@@ -54,7 +96,27 @@ def full_information(rounds: int, k: int, L: float = 1.0, largest_gamma: float =
 
 
 def partial_information(rounds: int, k: int, c: float, L: float = 1.0, largest_gamma: float = MAX_GAMMA) -> Settings:
-    """Theorem 2: gamma = k^(3/8) (c / T)^(1/5), alpha = 2 gamma^2 / L, G = L c sqrt(k) / gamma^3.
+    """Return the settings of Theorem 2, where only the losses of drawn points are known.
+
+    gamma = k^(3/8) (c / T)^(1/5), alpha = 2 gamma^2 / L and G = L c sqrt(k) / gamma^3.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds T, at least 2.
+    k : int
+        Number of components.
+    c : float
+        Largest density ratio of the components, `components.c`.
+    L : float, default 1.0
+        Bound on the squared losses.
+    largest_gamma : float, default 0.5
+        Where gamma is clipped.
+
+    Returns
+    -------
+    Settings
+        The constants of the theorem.
 
     Examples
     --------
@@ -67,7 +129,26 @@ def partial_information(rounds: int, k: int, c: float, L: float = 1.0, largest_g
 
 
 def gradient_descent(rounds: int, k: int, L: float = 1.0, largest_gamma: float = MAX_GAMMA) -> OGD:
-    """The appendix: balance G D sqrt(T) with gamma L T; gamma = sqrt(2) (k / T)^(1/6), step D / (G sqrt(T)).
+    """Return `OGD` with the settings of the appendix.
+
+    gamma = sqrt(2) (k / T)^(1/6) balances the two terms of the bound, G D sqrt(T) and gamma L T. The step is
+    D / (G sqrt(T)).
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds T, at least 2.
+    k : int
+        Number of components.
+    L : float, default 1.0
+        Bound on the squared losses.
+    largest_gamma : float, default 0.5
+        Where gamma is clipped.
+
+    Returns
+    -------
+    OGD
+        The learner with a fixed step.
 
     Examples
     --------
@@ -81,7 +162,21 @@ def gradient_descent(rounds: int, k: int, L: float = 1.0, largest_gamma: float =
 
 
 def theorem_1_bound(rounds: int, k: int, L: float = 1.0) -> float:
-    """The regret bound of Theorem 1: 5 L k^(1/2) T^(2/3) log(T)^(1/3).
+    """Return the regret bound of Theorem 1: 5 L k^(1/2) T^(2/3) log(T)^(1/3).
+
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds T, at least 2.
+    k : int
+        Number of components.
+    L : float, default 1.0
+        Bound on the squared losses.
+
+    Returns
+    -------
+    float
+        The bound, in units of f / n^2.
 
     Examples
     --------
@@ -93,4 +188,5 @@ def theorem_1_bound(rounds: int, k: int, L: float = 1.0) -> float:
 
 
 def _check_arguments(rounds: int, k: int, L: float) -> tuple[int, int, float]:
+    """Return the arguments after checking them."""
     return as_count(rounds, "rounds", least=2), as_count(k, "k"), as_positive(L, "L")

@@ -1,4 +1,4 @@
-"""Peers for tests: stand-ins that are everywhere, and none at all."""
+"""Peers for tests: stand-ins that need no installation, and no peers at all."""
 
 import sys
 from types import ModuleType
@@ -15,7 +15,7 @@ def module(name, **content):
 
 @pytest.fixture
 def stand_ins(monkeypatch):
-    """What the benchmarks call of their peers, and nothing else."""
+    """Stand-ins with only those functions of the peers that the benchmarks call."""
 
     class FiniteDPP:
         def __init__(self, kind, L):
@@ -50,11 +50,11 @@ def stand_ins(monkeypatch):
 
 @pytest.fixture
 def no_peers(monkeypatch):
-    """Importing a peer fails, whether it is installed or not."""
+    """Make every import of a peer fail, whether it is installed or not."""
     for name in ("torch", "torch.utils.data", "dppy", "dppy.finite_dpps", "cpprb"):
         monkeypatch.setitem(sys.modules, name, None)
 
 
 @pytest.fixture(autouse=True)
 def commands_of_an_active_environment(active):
-    """So that tests need not know where varmix was installed from."""
+    """Make messages contain the same commands in every environment."""

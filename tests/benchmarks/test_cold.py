@@ -1,4 +1,4 @@
-"""What a cold start is measured with: fresh processes, an empty cache, then a full one."""
+"""Cold starts are measured in fresh processes, with an empty cache, then with a full one."""
 
 from io import StringIO
 
@@ -63,4 +63,4 @@ def test_uses_are_multiples_of_the_unit(monkeypatch):
         "full cache, units": 1.5,
     }
     assert seen == [False, True] * 3
-    assert "groups: 6.0 s CPU with an empty cache, 12.0 units (at most 14)" in printed.getvalue()
+    assert "groups: 6.0 s CPU with an empty cache, 12.0 units (goal 14)" in printed.getvalue()

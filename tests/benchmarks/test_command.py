@@ -16,6 +16,7 @@ from lab.benchmarks import command as results
 from lab.benchmarks.command import Benchmark
 from lab.benchmarks.peers import Peer
 from lab.reproduce import command as reproduce
+from lab.reproduce.work import Request
 
 NAMES = catalogue.list_benchmarks()  # before tests replace them
 CHECKOUT = Path(__file__).parents[2]
@@ -24,13 +25,13 @@ ABSENT = Peer("nobody", "no_such_module", "bench")
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
-    """Stand in an empty folder, so that no test touches the results of the checkout."""
+    """Work in an empty folder, so that no test changes the results of the checkout."""
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Benchmarks that take no time; the last has a peer that is missing."""
+    """Replace the benchmarks by two that take no time; the second has a missing peer."""
 
     def measured(console):
         console.print("  measured [all] of it")
@@ -43,7 +44,7 @@ def quick(monkeypatch):
 
 
 def call(*arguments):
-    """Call the command; give its exit code."""
+    """Call the command and return its exit code."""
     before, sys.argv = sys.argv, ["varmix", *map(str, arguments)]
     try:
         cli.main()
@@ -60,7 +61,7 @@ def test_the_help_names_every_benchmark(capsys, monkeypatch):
 
 
 def told(capsys, *arguments):
-    """Call the command with wrong arguments; give the one line that it answers with."""
+    """Call the command with wrong arguments and return the line that it prints."""
     assert call(*arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -80,7 +81,7 @@ def test_every_result_is_written_with_the_machine(capsys, tmp_path):
         assert {"cpu", "cores", "python", "numpy", "numba", "varmix"} == set(content["machine"])
     assert [path.name for path in sorted((tmp_path / "results" / "benchmarks").iterdir())] == ["core.json", "sets.json"]
     lines = capsys.readouterr().out.splitlines()
-    assert "  measured [all] of it" in lines  # as it is, without markup
+    assert "  measured [all] of it" in lines  # unchanged: brackets are not markup
     (absent,) = [line for line in lines if "nobody" in line]
     assert absent.endswith("pip install -e '.[bench]'")
     assert lines[-1].endswith(str(Path("results/benchmarks/sets.json")))
@@ -200,7 +201,7 @@ def no_experiments(monkeypatch):
 
 
 def report(tmp_path, capsys):
-    request = reproduce.Request((), "quick", 1, tmp_path / "out", False)
+    request = Request((), "quick", 1, tmp_path / "out", False)
     assert reproduce.run_reproduction(request, Console(soft_wrap=True)) == 0
     return capsys.readouterr().out, tmp_path / "out" / "report"
 

@@ -1,4 +1,4 @@
-"""The benchmark of norms in small.  Times are never asserted, only that there are some."""
+"""The benchmark of norms with a small scale. Tests check that there are times, not how long they are."""
 
 import io
 import json

@@ -3,6 +3,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+import varmix
 from support.families import LEARNERS
 from varmix.learners import BarrierNewton, Fixed
 from varmix.learners._base import MixtureState
@@ -56,35 +57,59 @@ def test_every_check_can_fail(check, broken):
 
 
 class _PlaysHalf(BarrierNewton):
-    """Plays half of what it learns, and does not say where it learns it."""
+    """Plays half of what it learns, and does not declare what it learns."""
 
     class State(NamedTuple):
         mixture: Any
         inner: Any
 
-    def _played(self, inner):
+    def _mix(self, inner):
         return self.State(0.5 * inner.mixture + 0.5 * np.eye(len(inner.mixture))[-1], inner)
 
     def init(self, k):
-        return self._played(super().init(k))
+        return self._mix(super().init(k))
 
     def step(self, state, evidence):
-        return self._played(super().step(state.inner, evidence))
+        return self._mix(super().step(state.inner, evidence))
 
 
-class _SaysSo(_PlaysHalf):
-    class State(NamedTuple):
-        mixture: Any
-        learned: Any
-
-    def step(self, state, evidence):
-        return self._played(BarrierNewton.step(self, state.learned, evidence))
+class _Declares(_PlaysHalf):
+    def learned(self, state):
+        return state.inner.mixture
 
 
-def test_who_plays_another_mixture_must_say_which_was_learned():
-    check_rows_are_declared(_SaysSo)
+def test_a_learner_that_plays_another_mixture_must_declare_what_it_learned():
+    check_rows_are_declared(_Declares)
     with pytest.raises(AssertionError, match="rows merged into one"):
         check_rows_are_declared(_PlaysHalf)
+
+
+class _PlaysUniform(_Declares):
+    """Declares that it plays the uniform component, whatever it has learned."""
+
+    def played(self, state):
+        return np.eye(len(state.mixture))[-1]
+
+    def gain(self, state):
+        return 7.0
+
+    def check_state(self, state):
+        """Accept any state: this one has no curvature to check."""
+
+
+def test_what_a_learner_declares_is_what_the_sampler_plays_and_shows():
+    family = lambda: varmix.Dense([[0.9, 0.1], [0.1, 0.9]])  # noqa: E731
+    sampler, resumed = (varmix.Sampler(family(), learner=_PlaysUniform(), rng=seed) for seed in (0, 1))
+    for _ in range(10):
+        draw = sampler.draw(8)
+        assert draw.weights.tolist() == [1.0] * 8
+        sampler.update(draw, 3.0 * draw.indices)
+    assert sampler.mixture.tolist() == [0.0, 0.0, 1.0]
+    assert sampler.learned_mixture[1] > 0.26
+    assert (sampler.learned_gain, BarrierNewton().gain(BarrierNewton().init(3))) == (7.0, None)
+    resumed.load_state_dict(sampler.state_dict())
+    assert resumed.mixture.tolist() == [0.0, 0.0, 1.0]
+    assert resumed.learned_mixture.tolist() == sampler.learned_mixture.tolist()
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -9,7 +9,7 @@ from scipy import sparse
 
 import varmix
 from varmix.estimators import auto, auto_labels
-from varmix.estimators._auto_groups import merge_small, nested_bins
+from varmix.estimators._auto_groups import merge_small_bins, nest_bins
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_cauchy((2000, 3))
@@ -129,9 +129,9 @@ def test_what_cannot_be_grouped_is_refused(arguments, options, message):
 
 
 def test_bins_below_a_small_lowest_one_join_upwards():
-    assert merge_small(np.array([0, 1, 1, 2, 2]), bins=3, least=2).tolist() == [1, 1, 1, 2, 2]
-    assert merge_small(np.array([0, 2]), bins=3, least=5).tolist() == [0, 0]
-    assert nested_bins(np.array([0, 1, 0, 1]), np.array([1.0, 5, 2, 4]), ()).tolist() == [0, 1, 0, 1]
+    assert merge_small_bins(np.array([0, 1, 1, 2, 2]), bins=3, least=2).tolist() == [1, 1, 1, 2, 2]
+    assert merge_small_bins(np.array([0, 2]), bins=3, least=5).tolist() == [0, 0]
+    assert nest_bins(np.array([0, 1, 0, 1]), np.array([1.0, 5, 2, 4]), ()).tolist() == [0, 1, 0, 1]
 
 
 def test_the_top_of_the_package_gives_it_when_asked():

@@ -1,4 +1,4 @@
-"""The parts of k-means: seeding, cells, steps, passes over all points."""
+"""The parts of k-means: seeding, cells, steps, epochs over all points."""
 
 import tracemalloc
 
@@ -22,7 +22,7 @@ def all_squares(data, centers):
 
 
 @pytest.mark.parametrize("form", [np.asarray, csr_matrix, np.asfortranarray, lambda x: x.astype(np.float32)])
-def test_seeding_says_which_centre_is_nearest_and_how_far(form):
+def test_seeding_says_which_center_is_nearest_and_how_far(form):
     data = form(X)
     for seeding in (plus_plus(data, K, rng=1), plus_plus(data, K, rng=1, points=np.arange(0, N, 3), trials=4)):
         squares = all_squares(X, seeding.centers)
@@ -57,7 +57,7 @@ def test_one_seed_gives_one_seeding_and_other_seeds_others():
     assert (plus_plus(X, K, rng=1).centers != SEEDING.centers).any()
 
 
-def test_fewer_distinct_points_than_centres_gives_some_twice():
+def test_fewer_distinct_points_than_centers_gives_some_twice():
     data = np.repeat([[0.0, 1.0], [2.0, 3.0]], 5, axis=0)
     seeding = plus_plus(data, 4, rng=0, trials=3)
     assert {tuple(c) for c in seeding.centers} == {(0.0, 1.0), (2.0, 3.0)}
@@ -103,7 +103,7 @@ def test_cells_take_what_a_mixture_takes():
     assert sampler.learner is learner
     assert sampler.allocate is varmix.allocate.systematic
     assert cells(SEEDING).allocate is varmix.allocate.stratified
-    with pytest.raises(TypeError, match="give gamma or a learner, not both"):
+    with pytest.raises(TypeError, match="pass gamma or a learner, not both"):
         cells(SEEDING, learner=learner, gamma=0.2)
 
 
@@ -119,7 +119,7 @@ def samplers():
 
 
 def expected_sums(sampler, weight, unit=False):
-    """Give the expected counts and sums of w (x - c) of a step with one draw: all points, no chance."""
+    """Return the expected counts and sums of w (x - c) of a step with one draw, computed over all points."""
     density = sampler.draw_all().ratios @ sampler.mixture
     counts, sums = np.zeros(K), np.zeros((K, 4))
     for i in range(0, N, 5):
@@ -151,7 +151,7 @@ def test_a_step_is_unbiased_under_any_sampler(name, weight):
 
 @pytest.mark.parametrize("weight", [None, WEIGHTS])
 @pytest.mark.parametrize("name", list(samplers()))
-def test_every_sampler_brings_the_centres_down(name, weight):
+def test_every_sampler_brings_the_centers_down(name, weight):
     descent = Descent(X, SEEDING.centers, batch=50, sample_weight=weight)
     descent.run(samplers()[name], 300)
     parts = np.ones(N) if weight is None else weight
@@ -188,7 +188,7 @@ def test_the_mixture_beats_uniform_draws_and_the_meter_says_so():
     assert descent.meter.gain.low > 1.2
 
 
-def test_centres_with_too_few_points_go_where_points_are():
+def test_centers_with_too_few_points_go_where_points_are():
     centers = np.vstack([SEEDING.centers, [[1e4] * 4, [-1e4] * 4]])
     for data in (X, csr_matrix(X)):
         descent = Descent(data, centers, batch=100)
@@ -227,7 +227,7 @@ def test_the_tolerance_is_relative_to_the_mean_variance_of_the_features():
     assert mean_variance(csr_matrix(X)) == pytest.approx(X.var(axis=0).mean())
 
 
-def test_it_stops_when_the_centres_stand_still_or_nothing_gets_better():
+def test_it_stops_when_the_centers_stand_still_or_nothing_gets_better():
     still = StoppingRule(alpha=0.5, tolerance=1.0, patience=None)
     assert [still.see([1.0], moved) for moved in (0.5, 2.0, 0.9)] == [False, False, True]
     never = StoppingRule(alpha=0.5, tolerance=0.0, patience=None)
@@ -246,18 +246,22 @@ HOLE[77, 2] = np.nan
     [
         (lambda: plus_plus(X, 0), ValueError, "k must be at least 1"),
         (lambda: plus_plus(X, 2, trials=0), ValueError, "trials must be at least 1"),
-        (lambda: plus_plus(X[:3], 4), ValueError, "There are 3 points, too few for 4 centres"),
+        (lambda: plus_plus(X[:3], 4), ValueError, "k must be at most 3, the number of points"),
         (lambda: plus_plus(X, 2, points=[N]), ValueError, "points must lie in 0..2999"),
-        (lambda: plus_plus(X, 2, points=[1]), ValueError, "There are 1 points, too few"),
+        (lambda: plus_plus(X, 2, points=[1]), ValueError, "k must be at most 1, the number of points"),
         (lambda: plus_plus(X[0], 2), ValueError, r"X must be \(n, d\)"),
-        (lambda: plus_plus(HOLE, 2, rng=0), ValueError, "X must be finite.*those of point 77 are not"),
-        (lambda: plus_plus(1e60 * X, 2, rng=0), ValueError, "distances below 1e38"),
-        (lambda: plus_plus(X, 2, sample_weight=-WEIGHTS), ValueError, "non-negative numbers, not all zero"),
-        (lambda: plus_plus(X, 2, sample_weight=0 * WEIGHTS), ValueError, "they go from 0 to 0"),
+        (lambda: plus_plus(HOLE, 2, rng=0), ValueError, "X must be finite.*and point 77 is not"),
+        (lambda: plus_plus(1e60 * X, 2, rng=0), ValueError, "distances to the centers below 1e38"),
+        (lambda: plus_plus(X, 2, sample_weight=-WEIGHTS), ValueError, "must be non-negative and not all zero"),
+        (lambda: plus_plus(X, 2, sample_weight=0 * WEIGHTS), ValueError, "got values from 0 to 0"),
         (lambda: plus_plus(X, 2, sample_weight=WEIGHTS[1:]), ValueError, r"shape \(3000,\)"),
-        (lambda: seeded(HOLE, X[:2]), ValueError, "those of point 77 are not"),
-        (lambda: seeded(X, X[:2, :3]), ValueError, r"one row of 4 columns, as X has; got shape \(2, 3\)"),
-        (lambda: seeded(X, X[0]), ValueError, "at least one row of 4 columns"),
+        (lambda: seeded(HOLE, X[:2]), ValueError, "and point 77 is not"),
+        (
+            lambda: seeded(X, X[:2, :3]),
+            ValueError,
+            r"at least one row, and 4 columns as X has; got an array of shape \(2, 3\)",
+        ),
+        (lambda: seeded(X, X[0]), ValueError, "at least one row, and 4 columns"),
         (lambda: seeded(X, HOLE[70:80]), ValueError, "centers must be finite"),
         (lambda: inertia(HOLE, X[:2]), ValueError, "X must be finite, and its squared distances too"),
         (lambda: Descent(X, X[:2], batch=0), ValueError, "batch must be at least 1"),
@@ -267,7 +271,7 @@ HOLE[77, 2] = np.nan
         (lambda: cells(Seeding(X[:2], SEEDING.nearest, SEEDING.distances), sample_weight=[1.0]), ValueError, "shape"),
     ],
 )
-def test_what_cannot_be_done_is_told(call, error, message):
+def test_invalid_arguments_raise(call, error, message):
     with pytest.raises(error, match=message):
         call()
 

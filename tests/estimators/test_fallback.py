@@ -7,7 +7,7 @@ import pytest
 
 import varmix
 from support.estimators import TRUE, N, T, X, regressor
-from varmix.estimators._sgd_sampling import FallbackMonitor
+from varmix.estimators._sgd import FallbackMonitor
 
 
 def test_where_it_does_not_pay_plain_shuffling_takes_over():

@@ -146,10 +146,11 @@ def test_seeding_over_all_points_leaves_less_than_over_some():
 
 
 def test_warnings_are_those_of_scikit_learn():
-    with pytest.warns(RuntimeWarning, match=r"init_size=3 should be larger than n_clusters=6"):
+    with pytest.warns(RuntimeWarning, match=r"init_size=3 should be larger than n_clusters=6") as few:
         model(init_size=3).fit(X)
-    with pytest.warns(RuntimeWarning, match="Explicit initial center position passed: performing only one init"):
+    with pytest.warns(RuntimeWarning, match="Explicit initial center position passed: performing only one init") as one:
         model(init=MIDDLES, n_init=4).fit(X)
+    assert few[0].filename == one[0].filename == __file__  # where the user called
 
 
 def test_points_that_weigh_nothing_have_no_say():
@@ -277,7 +278,11 @@ def test_it_works_in_pipelines_and_searches():
         ({"components": varmix.Groups(LABELS[1:])}, ValueError, "2000 points, but the sampler draws from Points"),
         ({"components": varmix.Uniform(varmix.components.Subsets(2000, 2))}, ValueError, "sampler draws from Subsets"),
         ({"gamma": 0.1, "learner": varmix.learners.BarrierNewton()}, TypeError, "gamma or a learner, not both"),
-        ({"components": "uniform", "gamma": 0.1}, ValueError, "components='uniform' is no mixture: gamma must be None"),
+        (
+            {"components": "uniform", "gamma": 0.1},
+            ValueError,
+            "components='uniform' has no mixture, so gamma must be None",
+        ),
     ],
 )
 def test_parameters_that_mean_nothing_are_refused(options, error, message):

@@ -1,4 +1,4 @@
-"""What the loop of the solvers tells after every epoch."""
+"""What the loop of the solvers reports after every epoch."""
 
 import numpy as np
 import pytest

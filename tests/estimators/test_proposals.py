@@ -5,8 +5,8 @@ import pytest
 
 import varmix
 from varmix.estimators import MixtureKMeans
+from varmix.estimators._seeding import POINTS_PER_WAITING_STEP, SMALL_GAIN, estimate_gain
 from varmix.estimators.clustering import Descent, SwitchAfter, by_seeding, labels, plus_plus, seeded
-from varmix.estimators.clustering._samplers import POINTS_PER_WAITING_STEP, SMALL_GAIN, estimate_gain
 
 RNG = np.random.default_rng(0)
 EVEN = RNG.choice([-1.0, 1.0], size=(3000, 12)) + 0.01 * RNG.normal(size=(3000, 12))
@@ -31,7 +31,7 @@ def test_settings_of_a_mixture_are_for_cells():
     assert by_seeding(seeding, rng=0, gamma=0.3).mixture[-1] == pytest.approx(0.3)
 
 
-def test_points_that_are_all_centres_promise_nothing_known():
+def test_points_that_are_all_centers_promise_nothing_known():
     assert estimate_gain(np.zeros(5)) == np.inf
     assert isinstance(by_seeding(plus_plus([[0.0], [1.0]], 2, rng=0), rng=0), varmix.Sampler)
 
@@ -43,7 +43,7 @@ def test_a_pass_of_steps_finds_what_a_seeding_of_all_points_would(X):
     descent.run(varmix.uniform(len(X), replacement=False, rng=0), -(-len(X) // 64))
     known = descent.remembered()
     exact = seeded(X, descent.centers)
-    assert (known.nearest == exact.nearest).mean() > 0.8  # the centres have moved on the way
+    assert (known.nearest == exact.nearest).mean() > 0.8  # the centers have moved on the way
     assert np.corrcoef(known.distances, exact.distances)[0, 1] > 0.7
     assert known.nearest.max() < 20
 

@@ -1,4 +1,4 @@
-"""What the estimators refuse, and that nothing has changed afterwards."""
+"""Invalid parameters and data raise, and the model does not change."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from varmix.estimators import MixtureSGDClassifier
         ({"resplit": np.arange(3)}, ValueError, "resplit must be None or"),
         ({"components": np.arange(5)}, ValueError, "over 5 points, but X has 1500 rows"),
         ({"components": varmix.Groups([0, 1])}, ValueError, "X has 1500 rows"),
-        ({"components": varmix.Groups([0, 1]), "resplit": "norms"}, ValueError, "Give it to the family instead"),
+        ({"components": varmix.Groups([0, 1]), "resplit": "norms"}, ValueError, "Pass it to the family instead"),
         ({"resplit": "nroms"}, ValueError, "resplit must be None or"),
         ({"alpha": -1.0}, ValueError, "alpha must be a finite number of at least zero"),
         ({"alpha": "1"}, TypeError, "alpha must be a number"),
@@ -43,7 +43,7 @@ def test_parameters_that_mean_nothing_are_refused(options, error, message):
 
 
 def test_steps_that_are_too_long_are_told():
-    with pytest.raises(ValueError, match=r"SGD diverged in epoch 1: steps of 1e\+04 are too long"):
+    with pytest.raises(ValueError, match=r"SGD diverged in epoch 1: the step size 1e\+04 is too large"):
         regressor(eta0=1e4).fit(X, T)
 
 
@@ -80,17 +80,17 @@ def test_data_that_cannot_be_fitted_are_refused():
 
 
 def test_partial_fits_that_cannot_go_on_are_refused():
-    with pytest.raises(ValueError, match="ends at zero, and partial_fit cannot know when"):
+    with pytest.raises(ValueError, match="decays to zero at the last step, which partial_fit cannot know"):
         classifier(learning_rate="linear").partial_fit(X, Y, classes=[0, 1])
     model = classifier()
     with pytest.raises(ValueError, match="classes must be passed on the first call"):
         model.partial_fit(X, Y)
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="classes has one only: 1"):
         model.partial_fit(X, Y, classes=[1])
     with pytest.raises(ValueError, match="not among"):
         model.partial_fit(X, Y + 1, classes=[0, 1])
     model.partial_fit(X, Y, classes=[0, 1])
-    with pytest.raises(ValueError, match="not what it was in an earlier call"):
+    with pytest.raises(ValueError, match="classes must not change between calls"):
         model.partial_fit(X, Y, classes=[0, 1, 2])
     with pytest.raises(AttributeError, match="predict_proba"):
         MixtureSGDClassifier().predict_proba(X)

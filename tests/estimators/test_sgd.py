@@ -1,4 +1,4 @@
-"""The two estimators: what they find, whatever draws for them."""
+"""The classifier and the regressor: what they find, with every kind of sampling."""
 
 import pickle
 import subprocess
@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import varmix
 from support.estimators import MARGINS, SAMPLINGS, SCALES, N, T, X, Y, classifier, objective, regressor
 from varmix.estimators import MixtureSGDClassifier
-from varmix.estimators._sgd import LEARNING_RATES, _choose_epochs, first_step
+from varmix.estimators._sgd import LEARNING_RATES, choose_epochs, first_step
 from varmix.solvers import Linear
 
 
@@ -180,7 +180,7 @@ def test_a_tolerance_ends_a_run_and_its_lack_is_told():
 
 @pytest.mark.parametrize(("n", "batch", "epochs"), [(1500, 32, 43), (6400, 32, 20), (40, 32, 500), (3, 3, 500)])
 def test_epochs_unless_told_are_as_many_as_the_steps_want_and_bounded(n, batch, epochs):
-    assert _choose_epochs(n, batch) == epochs
+    assert choose_epochs(n, batch) == epochs
 
 
 def test_few_points_need_no_more_epochs_than_that():

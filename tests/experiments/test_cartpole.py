@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from lab.experiments import cartpole
+from lab.experiments.cartpole.comparison import MIN_SEEDS
 from lab.experiments.cartpole.mixture import EARLY_EPISODES, MOMENT_TO_EPISODE
 from lab.experiments.cartpole.protocol import AGAIN, ARMS, COMPONENTS, EVEN, SINGLES, UNIFORM, VRM, plan, run
-from lab.experiments.cartpole.table import MIN_SEEDS
 from varmix._core.evidence import Evidence
 from varmix.hindsight import best_mixture
 from varmix.rl import Batch, ReplayBuffer

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from lab.experiments.cartpole.comparison import MIN_SEEDS, CartPoleComparison
 from lab.experiments.cartpole.findings import findings, smooth_rows
 from lab.experiments.cartpole.protocol import AGAIN, ARMS, COMPONENTS, EVEN, SINGLES, UNIFORM, VRM
-from lab.experiments.cartpole.table import MIN_SEEDS, Table
 from lab.reproduce.records import Record
 from support.readings import read_intervals, read_numbers, read_percentages
 from varmix.components._replay import PAPER_SETTINGS
@@ -163,11 +163,11 @@ def test_a_loss_has_to_be_surely_small(reward, spread, seeds, expected):
 def test_the_best_setting_is_the_one_with_the_highest_mean_and_that_it_was_chosen_is_told():
     made = runs(VRM, **seen()) + [r for n, arm in enumerate(SINGLES) for r in runs(arm, reward=50.0 + 20 * n, spread=1)]
     found = claim(made, LOSS)
-    table, best = Table(made), list(SINGLES)[-1]
-    assert (table.single(), table.single(worst=True)) == (best, next(iter(SINGLES)))
+    comparison, best = CartPoleComparison(made), list(SINGLES)[-1]
+    assert (comparison.single(), comparison.single(worst=True)) == (best, next(iter(SINGLES)))
     assert found.details.rows[0][0].startswith(best)
     beside, _, held_out = intervals(found)
-    assert beside.value == pytest.approx(np.mean(table.scores(VRM)) - np.mean(table.scores(best)), abs=0.5)
+    assert beside.value == pytest.approx(np.mean(comparison.scores(VRM)) - np.mean(comparison.scores(best)), abs=0.5)
     assert held_out.value == pytest.approx(beside.value, abs=1)  # chosen on other seeds it is the same one here
 
 
@@ -282,7 +282,7 @@ def test_runs_of_a_few_episodes_can_be_shown_too(episodes):
 
 def test_runs_of_other_lengths_are_left_out():
     made = runs(UNIFORM, 3) + runs(UNIFORM, 5, episodes=40)
-    assert len(Table(made).results(UNIFORM)) == 3
+    assert len(CartPoleComparison(made).results(UNIFORM)) == 3
 
 
 def test_the_figure_has_five_arms_and_all_components():

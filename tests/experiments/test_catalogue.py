@@ -1,4 +1,4 @@
-"""What experiments need, and what is said where it is not there."""
+"""Requirements of experiments, and the messages about missing ones."""
 
 import re
 import subprocess
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lab import datasets
+from lab.commands import CommandError
 from lab.experiments.convex.tasks import BUNDLED_TASKS, TASKS
 from lab.experiments.kmeans.data import REAL_SETS
-from lab.refusal import Refusal
 from lab.reproduce import catalogue
 from lab.reproduce import command as reproduce
 from lab.reproduce.catalogue import Entry
@@ -33,7 +33,7 @@ def test_without_data_an_experiment_is_left_out_with_one_line_and_the_others_run
 
 def test_without_data_an_experiment_that_was_asked_for_is_refused(nothing, monkeypatch):
     monkeypatch.setitem(catalogue.ENTRIES, "convex", Entry("", data=("adult",)))
-    with pytest.raises(Refusal) as told:
+    with pytest.raises(CommandError) as told:
         reproduce.choose_experiments(("regret", "convex"))
     assert "convex" in str(told.value)
     assert str(told.value).endswith("python -m lab data fetch adult")
@@ -91,7 +91,7 @@ def test_every_extra_exists_and_make_run_brings_it_unless_torch_is_in_it():
 
 
 def test_plans_and_findings_do_without_what_only_runs_need():
-    """The report of records that were made elsewhere asks for neither Gymnasium nor PyTorch."""
+    """A report of records from another machine needs neither Gymnasium nor PyTorch."""
     code = """
 import sys
 from lab.reproduce import catalogue

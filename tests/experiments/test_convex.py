@@ -16,10 +16,10 @@ from lab.experiments.convex.protocol import (
     TEST_SEEDS,
     TUNING_SEEDS,
     best_steps,
+    find_step,
     make_key,
     plan,
     run,
-    search_step,
     then,
 )
 from lab.experiments.convex.tasks import TASKS, Task
@@ -123,13 +123,13 @@ def test_a_search_finds_the_best_step_on_its_own_seeds(small, monkeypatch, batch
 
 @pytest.mark.parametrize("best", [-7.3, -0.2, 3.9, 6.6])
 def test_the_search_ends_within_a_quarter_octave_of_where_the_minimum_is(best):
-    found, tried = search_step(lambda e: (e - best) ** 2)
+    found, tried = find_step(lambda e: (e - best) ** 2)
     assert abs(found - best) <= 0.25
     assert len(tried) < 25
 
 
 def test_the_search_ends_where_everything_diverges():
-    found, tried = search_step(lambda e: math.inf)
+    found, tried = find_step(lambda e: math.inf)
     assert (found, min(tried)) == (-12.0, -12.0)
 
 
@@ -161,7 +161,7 @@ def test_an_arm_whose_search_is_missing_is_not_tested_at_a_step_that_nobody_chos
 
 def test_the_whole_of_it_on_two_small_tasks(small, monkeypatch):
     monkeypatch.setattr(protocol, "TASKS", {**TASKS, "adult": Task("adult", 2), "california_housing": Task("adult", 2)})
-    monkeypatch.setattr("lab.experiments.convex.table.TASKS", protocol.TASKS)
+    monkeypatch.setattr("lab.experiments.convex.comparison.TASKS", protocol.TASKS)
     made = [record(c, run(c)) for c in plan("quick")]
     made += [record(c, run(c)) for c in then("quick", made)]
     found = convex.EXPERIMENT.findings(made)

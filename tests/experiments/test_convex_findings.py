@@ -16,9 +16,9 @@ from lab.experiments.convex.arms import (
     PROPORTIONAL,
     RESHUFFLING,
 )
+from lab.experiments.convex.comparison import ConvexComparison, _interpolate_epochs, combine_tasks
 from lab.experiments.convex.findings import findings, list_facts
 from lab.experiments.convex.protocol import BATCH_SIZES
-from lab.experiments.convex.table import Table, _interpolate_epochs, combine_tasks
 from lab.experiments.convex.tasks import SIX_TASKS, TASKS
 from lab.reproduce.records import Record
 from support.readings import read_intervals, read_numbers
@@ -80,12 +80,12 @@ def test_the_baseline_is_both_arms_of_reshuffling_and_chance_is_one_beside_the_o
     records = (
         ended("w8a", RESHUFFLING, [1.0, 1.0]) + ended("w8a", AGAIN, [4.0, 4.0]) + ended("w8a", MIXTURE, [1.0, 1.0])
     )
-    table = Table(records)
-    assert table.relative("w8a", 32, MIXTURE).value == pytest.approx(0.5)
-    assert table.relative("w8a", 32, AGAIN).value == pytest.approx(4)
-    assert table.relative("w8a", 1, MIXTURE) is None
-    assert table.worst(["w8a"], 32, AGAIN) == pytest.approx(2)
-    assert Table([]).worst(SIX_TASKS, 32, MIXTURE) == 0
+    comparison = ConvexComparison(records)
+    assert comparison.relative("w8a", 32, MIXTURE).value == pytest.approx(0.5)
+    assert comparison.relative("w8a", 32, AGAIN).value == pytest.approx(4)
+    assert comparison.relative("w8a", 1, MIXTURE) is None
+    assert comparison.worst(["w8a"], 32, AGAIN) == pytest.approx(2)
+    assert ConvexComparison([]).worst(SIX_TASKS, 32, MIXTURE) == 0
 
 
 def test_within_a_run_a_level_counts_from_when_it_is_kept():
@@ -96,9 +96,9 @@ def test_within_a_run_a_level_counts_from_when_it_is_kept():
         ("VRB", 0.4, 2),
         (CROSS, None, 0),
     ):
-        table = Table(records + ended("w8a", arm, [end] * 8))
-        assert table.within("w8a", 32, arm).value == times
-        assert table.within("w8a", 1, arm) is None
+        comparison = ConvexComparison(records + ended("w8a", arm, [end] * 8))
+        assert comparison.within("w8a", 32, arm).value == times
+        assert comparison.within("w8a", 1, arm) is None
     (claim,) = claims(records + ended("w8a", "VRB", [0.4] * 8), ARRIVALS)
     assert claim.details.columns == ("problem", RESHUFFLING, "VRB")
     assert claim.details.rows == [["w8a", "1x [1, 1]", "2x [2, 2]"]]
@@ -248,13 +248,13 @@ SAVING = [
 
 
 def test_saved_draws_are_those_of_the_mean_curves_and_their_interval_knows_of_both():
-    table = Table(baselines() + SAVING)
-    saved = table.saved("california_housing", MIXTURE)
+    comparison = ConvexComparison(baselines() + SAVING)
+    saved = comparison.saved("california_housing", MIXTURE)
     assert saved.low < saved.value < saved.high
     assert saved.value == pytest.approx(2.5, rel=0.1)
     sure = [r for r in SAVING if r.config["task"] == "california_housing"]
     one = ended("california_housing", RESHUFFLING, [1.0] * 8)
-    narrow = Table(one + sure).saved("california_housing", MIXTURE)
+    narrow = ConvexComparison(one + sure).saved("california_housing", MIXTURE)
     assert narrow.high - narrow.low < saved.high - saved.low  # a baseline that varies makes it wider
 
 
@@ -274,7 +274,9 @@ def test_seeds_are_matched_by_their_number_where_runs_are_missing():
     theirs = ended("w8a", RESHUFFLING, [1.0, 1.0])
     gone = [r for r in whole if r.config["seed"] != 2 or r.config["epochs"] == 2]
     kept = [r for r in whole if r.config["seed"] != 2]
-    assert Table(theirs + gone[::-1]).saved("w8a", MIXTURE) == Table(theirs + kept).saved("w8a", MIXTURE)
+    assert ConvexComparison(theirs + gone[::-1]).saved("w8a", MIXTURE) == ConvexComparison(theirs + kept).saved(
+        "w8a", MIXTURE
+    )
 
 
 @pytest.mark.parametrize("dropped", ["full length", "all but one length", "baseline", "finite baseline"])
@@ -286,7 +288,7 @@ def test_without_enough_runs_nothing_is_said_to_be_saved(dropped):
         mine = [r for r in mine if r.config["epochs"] == 10]
     else:
         theirs = [] if dropped == "baseline" else ended("w8a", RESHUFFLING, [1.0, None])
-    assert Table(mine + theirs).saved("w8a", MIXTURE) is None
+    assert ConvexComparison(mine + theirs).saved("w8a", MIXTURE) is None
 
 
 SLOW = lengths("kegg_undirected", {2: 8.0, 4: 4.0, 6: 3.0, 8: 2.5, 10: 2.0})
@@ -415,9 +417,9 @@ def test_the_figures_show_losses_problems_arms_and_the_meter():
 
 def test_curves_leave_out_runs_that_diverged():
     records = ended("w8a", RESHUFFLING, [1.0, None]) + ended("w8a", AGAIN, [2.0])
-    x, rows = Table(records).curve("w8a", (RESHUFFLING, AGAIN))
+    x, rows = ConvexComparison(records).curve("w8a", (RESHUFFLING, AGAIN))
     assert (x, rows) == ([0, 50, 100], [[9.0, 2.0, 1.0], [9.0, 4.0, 2.0]])
-    assert Table(records).curve("w8a", (MIXTURE,)) == ([], [])
+    assert ConvexComparison(records).curve("w8a", (MIXTURE,)) == ([], [])
 
 
 def test_reshuffling_again_and_the_others_are_measured_and_not_claimed():

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lab.comparison import find_lasting
 from lab.experiments.kdpp import protocol
 from lab.experiments.kdpp.fair import Fair, fair_verdict, judge_moments
 from lab.experiments.kdpp.findings import findings
@@ -24,7 +25,6 @@ from lab.experiments.kdpp.regression import (
     ERROR_LEVELS,
     MEANS,
     batch_gradients,
-    find_sustained,
     make_regression,
     run_descent,
 )
@@ -118,14 +118,14 @@ def test_a_run_that_diverges_ends_in_infinity():
     data = make_regression("uniform means", 0)
     done = run_descent(data, ARMS["uniform"](data, 0), 1e3, 100, LOOKS)
     assert np.isinf(done.excess[-1])
-    assert find_sustained(done.excess, 0.5) is None
+    assert find_lasting(done.excess, 0.5) is None
 
 
 @pytest.mark.parametrize(
     ("excess", "expected"), [([1, 0.5, 0.09, 0.2, 0.1], 4), ([1, 0.1], 1), ([1, 0.05, 0.2], None), ([0.05], 0)]
 )
 def test_sustained_looks_for_the_last_time_above(excess, expected):
-    assert find_sustained(np.array(excess), 0.1) == expected
+    assert find_lasting(np.array(excess), 0.1) == expected
 
 
 def tuning(means, arm, seed, reached):

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from lab.comparison import find_arrival
 from lab.experiments.kmeans.arms import AGAIN, ARMS, DEFAULT, PUBLISHED, UNIFORM, VRB, VRB_SEEDED
+from lab.experiments.kmeans.comparison import KMeansComparison
 from lab.experiments.kmeans.course import MARKED_ITERATIONS
 from lab.experiments.kmeans.data import CHEST, GENERATED, KDD, MNIST, REAL_SETS
 from lab.experiments.kmeans.findings import MIN_SEEDINGS, findings
-from lab.experiments.kmeans.table import Table, find_arrival
 from lab.reproduce.records import Record
 from support.readings import read_intervals, read_numbers
 
@@ -65,18 +66,20 @@ def verdict(made, name):
 
 
 def test_the_baseline_is_both_arms_of_uniform_draws_and_chance_is_one_beside_the_other():
-    table = Table(records({UNIFORM: arm(0.1), AGAIN: arm(0.3), DEFAULT: arm(0.2)}))
-    assert table.below(KDD, DEFAULT, 100).value == pytest.approx(0)
-    assert table.below(KDD, AGAIN, 100).value < -19
-    assert table.below(KDD, VRB, 100) is None
-    assert table.below(KDD, DEFAULT, 7) is None
-    assert table.error(KDD, [DEFAULT], 7) is None
+    comparison = KMeansComparison(records({UNIFORM: arm(0.1), AGAIN: arm(0.3), DEFAULT: arm(0.2)}))
+    assert comparison.below(KDD, DEFAULT, 100).value == pytest.approx(0)
+    assert comparison.below(KDD, AGAIN, 100).value < -19
+    assert comparison.below(KDD, VRB, 100) is None
+    assert comparison.below(KDD, DEFAULT, 7) is None
+    assert comparison.error(KDD, [DEFAULT], 7) is None
 
 
 def test_intervals_are_over_seedings_and_not_over_runs():
     made = records(pooled(cells=arm(0.05)))
     twice = records({a: {k: v * 5 for k, v in row.items()} for a, row in pooled(cells=arm(0.05)).items()})
-    assert Table(made).below(KDD, DEFAULT, 100) == pytest.approx(Table(twice).below(KDD, DEFAULT, 100))
+    assert KMeansComparison(made).below(KDD, DEFAULT, 100) == pytest.approx(
+        KMeansComparison(twice).below(KDD, DEFAULT, 100)
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,15 +98,17 @@ def test_an_error_is_reached_when_it_is_kept(errors, goal, expected):
 
 
 def test_time_to_an_error_counts_the_setup_and_is_of_the_same_seeding():
-    table = Table(records(pooled(cells=arm(0.05))))
-    assert table.faster(KDD, DEFAULT, 100).value == pytest.approx(2)
-    late = Table(records(pooled(cells=arm(0.05, setup=5e-3))))
+    comparison = KMeansComparison(records(pooled(cells=arm(0.05))))
+    assert comparison.faster(KDD, DEFAULT, 100).value == pytest.approx(2)
+    late = KMeansComparison(records(pooled(cells=arm(0.05, setup=5e-3))))
     assert late.faster(KDD, DEFAULT, 100).value == pytest.approx(1)
     assert late.faster(KDD, DEFAULT, 500).value == pytest.approx(1000 / 600, rel=0.1)
-    assert Table(records(pooled(cells=arm(1.0)))).faster(KDD, DEFAULT, 500).value == 0  # never, in as many iterations
-    assert table.faster(KDD, DEFAULT, 100, [VRB]) is None
-    assert table.total(KDD, DEFAULT, 100).value == pytest.approx(0.06 / 0.055)
-    assert table.total(KDD, VRB, 100) is None
+    assert (
+        KMeansComparison(records(pooled(cells=arm(1.0)))).faster(KDD, DEFAULT, 500).value == 0
+    )  # never, in as many iterations
+    assert comparison.faster(KDD, DEFAULT, 100, [VRB]) is None
+    assert comparison.total(KDD, DEFAULT, 100).value == pytest.approx(0.06 / 0.055)
+    assert comparison.total(KDD, VRB, 100) is None
     setup, each = late.seconds(KDD, DEFAULT)
     assert (setup.value, each.value) == (pytest.approx(5e-3), pytest.approx(1e-4))
 

@@ -10,17 +10,17 @@ import pytest
 from lab.experiments import networks as mnist
 from lab.experiments.networks import arms, data
 from lab.experiments.networks import data as digits
+from lab.experiments.networks.data import Sample, Split
 from lab.experiments.networks.protocol import (
     FIRST_TUNING_SEED,
     best_steps,
+    find_step,
     make_key,
     plan,
     run,
-    search_step,
     seconds,
     then,
 )
-from lab.experiments.networks.samples import Sample, Split
 from lab.experiments.networks.tasks import (
     AGAIN,
     BALANCED,
@@ -41,7 +41,7 @@ torch = pytest.importorskip("torch")
 
 from lab.experiments.networks import training  # noqa: E402 - they import torch
 from lab.experiments.networks import training as looks  # noqa: E402 - they import torch
-from lab.experiments.networks.networks import compute_losses, compute_norms  # noqa: E402 - they import torch
+from lab.experiments.networks.training import compute_losses, compute_norms  # noqa: E402 - they import torch
 
 SMALL = ("MLP, imbalanced, SGD", "CNN, balanced, Adam", RARE, "long tail, balanced loss", "sources of unequal noise")
 
@@ -193,10 +193,10 @@ def test_a_search_uses_seeds_and_points_that_no_report_uses(small, monkeypatch):
 
 @pytest.mark.parametrize("best", [-4.7, 0.2, 3.4])
 def test_the_search_ends_within_half_an_octave(best):
-    found, tried = search_step(lambda e: (e - best) ** 2)
+    found, tried = find_step(lambda e: (e - best) ** 2)
     assert abs(found - best) <= 0.5
     assert len(tried) < 9
-    assert search_step(lambda e: math.inf)[0] == -6.0
+    assert find_step(lambda e: math.inf)[0] == -6.0
 
 
 def test_a_plan_has_a_search_per_arm_and_then_follow_the_test_runs(small, monkeypatch):

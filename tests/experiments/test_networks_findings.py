@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from lab.experiments.networks.comparison import NetworkComparison, _measure_saving
 from lab.experiments.networks.findings import findings, list_facts
-from lab.experiments.networks.table import Table, _measure_saving
 from lab.experiments.networks.tasks import (
     AGAIN,
     ALWAYS,
@@ -107,12 +107,14 @@ def column(found, name):
 
 
 def test_the_baseline_is_both_arms_of_reshuffling_and_chance_is_one_beside_the_other():
-    table = Table(ended(SGD, RESHUFFLING, [1.0, 1.0]) + ended(SGD, AGAIN, [4.0, 4.0]) + ended(SGD, CROSS, [1.0, 1.0]))
-    assert table.relative(SGD, CROSS, "test").value == pytest.approx(0.5)
-    assert table.relative(SGD, AGAIN, "test").value == pytest.approx(4)
-    assert table.relative(SGD, LABELS, "test") is None
-    assert table.relative("next word", CROSS, "test") is None
-    assert table.arms(SGD) == [RESHUFFLING, AGAIN, CROSS]
+    comparison = NetworkComparison(
+        ended(SGD, RESHUFFLING, [1.0, 1.0]) + ended(SGD, AGAIN, [4.0, 4.0]) + ended(SGD, CROSS, [1.0, 1.0])
+    )
+    assert comparison.relative(SGD, CROSS, "test").value == pytest.approx(0.5)
+    assert comparison.relative(SGD, AGAIN, "test").value == pytest.approx(4)
+    assert comparison.relative(SGD, LABELS, "test") is None
+    assert comparison.relative("next word", CROSS, "test") is None
+    assert comparison.arms_of(SGD) == [RESHUFFLING, AGAIN, CROSS]
 
 
 @pytest.mark.parametrize(
@@ -136,8 +138,8 @@ def test_what_is_worse_for_sure_is_named():
     assert 0.4 in read_numbers(found.note)  # of those for themselves, by chance alone
     assert read_shares(found.number) == [(15, 16)]
     assert read_shares(found.note)[0] == (8, 8)  # of reshuffling beside itself
-    table = Table(records)
-    ratios = [table.relative(task, LABELS, "test") for task in MNIST_TASKS]
+    comparison = NetworkComparison(records)
+    ratios = [comparison.relative(task, LABELS, "test") for task in MNIST_TASKS]
     *each, means = rows(found)
     assert [row["network"] for row in each] == list(MNIST_TASKS)
     assert [row[LABELS] for row in each] == list(map(str, ratios))
@@ -148,7 +150,7 @@ def test_one_of_many_that_seems_worse_by_chance_is_named_and_no_verdict():
     """A lower bound above one by a hair: of 16, one arm in three experiments with nothing in them has that."""
     records = images(1.0, other=1.042)
     said = claim(records, NOT_WORSE)
-    assert Table(records).relative(SGD, LABELS, "test").low > 1
+    assert NetworkComparison(records).relative(SGD, LABELS, "test").low > 1
     assert said.note.count(f"{LABELS} ({SGD})") == 1  # for itself, and not together with all the others
     assert said.verdict == "holds"
 
@@ -170,9 +172,9 @@ def test_gain_and_larger_batches_predict_ties_and_what_pays(larger, pays, gain, 
     assert found.verdict == expected
     right, known = read_shares(found.number.replace("predicted", ""))[0]
     assert {"holds": right == known, "holds in part": 0 < right < known}[expected]
-    table = Table(records)
-    assert table.expected(RARE, ALWAYS_CROSS) == pytest.approx(pays ** (math.log(5) / math.log(4)), rel=0.03)
-    assert table.expected("next word", CROSS) is None
+    comparison = NetworkComparison(records)
+    assert comparison.expected(RARE, ALWAYS_CROSS) == pytest.approx(pays ** (math.log(5) / math.log(4)), rel=0.03)
+    assert comparison.expected("next word", CROSS) is None
 
 
 def test_what_larger_batches_do_is_not_judged_by_few_runs_or_without_a_task_that_pays():
@@ -191,7 +193,7 @@ def test_what_mixtures_do_that_never_stand_aside_is_told_beside_them():
     assert column(found, f"{ALWAYS}: training") == pytest.approx([0.5] * 9, rel=0.1)
     assert found.details.rows[-1][0] == "geometric mean"
     (told,) = [row for row in rows(found) if row["network"] == SGD]
-    assert told[f"{ALWAYS}: held-out"] == str(Table(records).relative(SGD, ALWAYS, "test"))
+    assert told[f"{ALWAYS}: held-out"] == str(NetworkComparison(records).relative(SGD, ALWAYS, "test"))
     assert found.verdict == "measured"
     assert verdict(records, NOT_WORSE) == "holds"  # which is of what loaders do unless told
     assert not [c for c in findings(cautious).claims if c.name.startswith(ALWAYS_ON_CLAIM)]
@@ -241,9 +243,9 @@ def test_the_noise_check_is_read_at_the_end_of_runs(signal, expected):
     assert found.verdict == expected
     assert read_shares(found.number) == [(8 if expected == "holds" else 0, 8)]
     assert (set(found.details.rows[0][1:]) == {"all noise"}) == (signal == 0)  # no number for what is all noise
-    table = Table(images(signal=0.25))
-    assert table.noise(SGD, *BASELINES)[0] == pytest.approx(3)
-    assert math.isnan(table.noise(SGD, *BASELINES)[3])  # no pairs in that stretch
+    comparison = NetworkComparison(images(signal=0.25))
+    assert comparison.noise(SGD, *BASELINES)[0] == pytest.approx(3)
+    assert math.isnan(comparison.noise(SGD, *BASELINES)[3])  # no pairs in that stretch
 
 
 def rare(cross=0.6, balanced=0.9, half=0.9, count=8):
@@ -300,8 +302,8 @@ def test_of_all_tasks_tried_those_that_pay_and_those_that_lose_are_named():
 
 def test_training_losses_gradients_saved_and_chance_are_told_for_every_network():
     records = images(0.8)
-    table = Table(records)
-    for name, suffix, number in ((TRAINING, "", table.relative), (SAVED, ": times fewer", table.sooner)):
+    comparison = NetworkComparison(records)
+    for name, suffix, number in ((TRAINING, "", comparison.relative), (SAVED, ": times fewer", comparison.sooner)):
         found = claim(records, name)
         told = {row["network"]: row[f"{CROSS}{suffix}"] for row in rows(found)}
         what = ("train",) if name == TRAINING else ()
@@ -316,9 +318,9 @@ def test_training_losses_gradients_saved_and_chance_are_told_for_every_network()
 def test_facts_are_held_out_losses_by_arm_and_task_without_those_that_diverged():
     records = images() + rare() + baselines(["next word"]) + ended("next word", CROSS, [1.0, None])
     held = json.loads(json.dumps(list_facts(records)["held_out"], allow_nan=False))
-    table = Table(records)
+    comparison = NetworkComparison(records)
     assert list(held[CROSS]) == [*MNIST_TASKS, RARE]
-    assert held[CROSS][RARE] == list(table.relative(RARE, CROSS, "test"))
+    assert held[CROSS][RARE] == list(comparison.relative(RARE, CROSS, "test"))
     assert RESHUFFLING not in held
     assert list_facts([]) == {"held_out": {}}
 
@@ -344,14 +346,14 @@ def test_a_loss_counts_from_when_it_is_kept(goal, losses, times):
 
 
 def test_gradients_saved_are_those_of_the_mean_curve():
-    table = Table(baselines([SGD]) + ended(SGD, CROSS, [0.5] * 8) + ended(SGD, LABELS, [2.0] * 8))
-    times, low, high = table.sooner(SGD, CROSS)
+    comparison = NetworkComparison(baselines([SGD]) + ended(SGD, CROSS, [0.5] * 8) + ended(SGD, LABELS, [2.0] * 8))
+    times, low, high = comparison.sooner(SGD, CROSS)
     assert times == pytest.approx(50 / 30, rel=0.05)
     assert low <= times <= high
-    assert table.sooner(SGD, LABELS).value == 0
-    assert table.sooner("next word", CROSS) is None
-    assert table.gain(SGD, CROSS) == pytest.approx(2)
-    assert math.isnan(table.gain("next word", CROSS))
+    assert comparison.sooner(SGD, LABELS).value == 0
+    assert comparison.sooner("next word", CROSS) is None
+    assert comparison.gain(SGD, CROSS) == pytest.approx(2)
+    assert math.isnan(comparison.gain("next word", CROSS))
 
 
 def test_findings_can_be_made_while_runs_are_missing():

@@ -1,4 +1,4 @@
-"""Pages that are made from findings: what is kept, what is rendered, and that the pages of this tree are up to date."""
+"""Pages made from findings: storage, rendering, and a check that the pages of this tree are up to date."""
 
 import json
 import re
@@ -37,7 +37,7 @@ GONE = replace(DEMO, pictures=[], facts={"figure": FIGURE})  # no records, so no
 
 
 def read_dots(drawn):
-    """The values of every arm in a figure of dots, from top to bottom."""
+    """Return the values of every arm in a figure of dots, from top to bottom."""
     (panel,) = drawn.axes
     marked = [line for line in panel.get_lines() if line.get_marker() not in ("None", "", None)]
     return {line.get_label(): list(line.get_xdata()) for line in marked}
@@ -62,7 +62,7 @@ def test_a_claim_in_a_file_is_checked_like_any_other(tmp_path):
 
 def test_the_summary_counts_and_lists_what_was_judged_and_nothing_else():
     page = publish.render_index([DEMO])
-    assert "2 claims 1 hold, 1 do not hold; 1 more need more runs" in page
+    assert "2 claims, 1 hold, 1 do not hold; 1 more need more runs" in page
     assert [line.split(" | ")[:2] for line in page.splitlines() if line.startswith("| [")] == [
         ["| [Small](demo.md)", "0.5x [0.4, 0.6]"],
         ["| [Large](demo.md)", "3 of 4"],
@@ -134,7 +134,7 @@ def test_a_figure_may_be_of_a_fact_that_is_kept_by_arm():
         ({"rows": {"adult": {"even": [0.5, 0.0, 0.6]}}}, r"positive values, got .*log=False"),
         ({"rows": {"adult": {str(arm): [1, 1, 1] for arm in range(8)}}}, "1 to 7 arms, got 8"),
         ({"rows": {}}, "1 to 7 arms, got 0"),
-        ({"rows": "ratio"}, r"'ratio', which is not there. Choose from \['ratios'\]"),
+        ({"rows": "ratio"}, r"'ratio', which does not exist. Choose from \['ratios'\]"),
         ({"arms": ["even", "evne"]}, r"in no row: \['evne'\]"),
     ],
 )
@@ -209,9 +209,9 @@ def test_what_was_found_in_records_is_kept_with_its_figures(tmp_path, monkeypatc
     assert kept.facts == {"seeds": 2}
     assert (tmp_path / "pages" / "p.png").exists()
     Records(tmp_path / "records").write(Record("demo", {"seed": 2}, {}, {}, 1.0, 1.0))
-    with pytest.raises(publish.Refusal, match=r"1 of 3 records of demo .*VARMIX_DATA"):
+    with pytest.raises(publish.CommandError, match=r"1 of 3 records of demo .*VARMIX_DATA"):
         publish.collect_findings(tmp_path, ["demo"])
-    with pytest.raises(publish.Refusal, match="no records"):
+    with pytest.raises(publish.CommandError, match="no records"):
         publish.collect_findings(tmp_path / "nowhere", ["demo"])
 
 
@@ -229,7 +229,7 @@ def test_every_picture_of_a_page_exists_and_no_other():
 
 
 def test_no_number_with_an_interval_is_written_by_hand():
-    """In the pages that quote results, intervals stand between the marks of what a script has written."""
+    """In pages that quote results, intervals appear only between the marks of generated text."""
     for name in publish.PAGES_WITH_BLOCKS:
         by_hand = publish.BLOCK.sub("", (publish.ROOT / name).read_text("utf-8"))
         prose = re.sub(r"```.*?```", "", by_hand, flags=re.DOTALL)

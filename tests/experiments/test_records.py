@@ -77,7 +77,7 @@ def test_any_byte_that_is_changed_is_damage_or_changes_nothing(tmp_path):
             path.write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
             assert records.read("demo", [CONFIG]) in ([], [record(value=3.9316818330000003)])
             while records.damaged:
-                records.damaged.pop().unlink()  # a free name is looked for one by one
+                records.damaged.pop().unlink()  # the search for an unused name tries them one by one
                 damaged += 1
     assert damaged > 4 * len(content)
 

@@ -13,8 +13,7 @@ import pytest
 from lab.report import evolutions, page, write
 from lab.report import page as figures
 from lab.report.benchmarks import render_results
-from lab.report.document import read_resource
-from lab.report.markup import escape_json, format_number
+from lab.report.markup import escape_json, format_number, read_resource
 from lab.reproduce.findings import Claim, Details, Evolution, Findings, Picture
 
 NASTY = "</script><script>alert(1)</script> <b> & \"quoted\" 'x' <!--"
@@ -84,7 +83,7 @@ def sample():
 
 
 class Seen(HTMLParser):
-    """Collects what a page points to, its ids, its tags and its text outside of scripts and styles."""
+    """Collects links, ids, tags, and text outside of scripts and styles of a page."""
 
     def __init__(self, html):
         super().__init__()
@@ -136,7 +135,7 @@ def test_every_claim_and_fact_is_on_the_page_in_words(written):
         assert part in words
     (counted,) = re.findall(r"\bOf 5 findings, ([^.]*)\.", words)
     parts = re.split(", | and ", counted)
-    assert [part.split()[0] for part in parts] == ["1"] * 5  # of every verdict one
+    assert [part.split()[0] for part in parts] == ["1"] * 5  # one claim per verdict
     for part, verdict in zip(parts, ("holds", "in part", "not hold", "too few runs", "measure"), strict=True):
         assert verdict in part
 
@@ -216,7 +215,7 @@ def test_a_page_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     assert [file.name for file in path.parent.iterdir()] == ["index.html"]
 
     def interrupted(aside, target):
-        assert Path(aside).parent == target.parent  # else the renaming would be a copy
+        assert Path(aside).parent == target.parent  # otherwise the renaming would be a copy
         assert Path(aside).read_text("utf-8").endswith("</html>\n")
         raise KeyboardInterrupt
 
@@ -234,7 +233,7 @@ def test_findings_that_cannot_be_shown_are_refused_with_advice(monkeypatch):
         evolutions.embed_evolution(Evolution("w", "W", "x", "y", [], {"a": []}), "plot")
     with pytest.raises(ValueError, match=r"must not decrease. Sort"):
         evolutions.embed_evolution(Evolution("w", "W", "x", "y", [2, 1], {"a": [1, 1]}), "plot")
-    with pytest.raises(ValueError, match=r"arm 'a' has 1 values for 2 places .* nan where there is none"):
+    with pytest.raises(ValueError, match=r"arm 'a' has 1 values for 2 values of x.* nan where there is none"):
         evolutions.embed_evolution(Evolution("w", "W", "x", "y", [1, 2], {"a": [1]}), "plot")
     monkeypatch.setitem(sys.modules, "lab.plots", None)
     with pytest.raises(ImportError, match=r"pip install -e '\.\[lab\]'"):
@@ -319,7 +318,7 @@ def browser():
 
 @pytest.fixture
 def opened(browser, written):
-    """Gives a function that opens a page; afterwards no page may have complained."""
+    """Yield a function that opens a page; afterwards check that no page logged an error."""
     complaints, contexts = [], []
 
     def open_page(name="index.html", width=1280, **settings):

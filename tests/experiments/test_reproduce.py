@@ -20,17 +20,16 @@ import pytest
 from rich.console import Console
 
 from lab import __main__ as cli
+from lab.commands import CommandError
 from lab.experiments import blobs, regret
-from lab.refusal import Refusal
 from lab.reproduce import catalogue
 from lab.reproduce import command as reproduce
 from lab.reproduce.catalogue import Entry
-from lab.reproduce.command import lock_folder, set_aside
+from lab.reproduce.command import lock_folder, move_earlier_runs
 from lab.reproduce.experiment import Experiment
 from lab.reproduce.records import Record, Records
-from lab.reproduce.request import Request
 from lab.reproduce.runner import list_versions
-from lab.reproduce.work import Work
+from lab.reproduce.work import Request, Work
 from varmix import Dense, vrm
 from varmix import save as save_sampler
 from varmix.__main__ import main as inspect
@@ -38,7 +37,7 @@ from varmix.components import Groups
 from varmix.meter import GainMeter
 from varmix.rl import ReplayBuffer
 
-# Four runs of a blink and four that take a second: enough to be stopped in the middle of.
+# Four very short runs and four of a second, so that a test can stop the command in the middle.
 PLAN = [regret.plan("quick")[0] | {"rounds": rounds, "seed": seed} for rounds in (20, 4000) for seed in range(4)]
 CODE = f"""
 import json
@@ -52,7 +51,7 @@ main()
 
 
 class Threads(ThreadPoolExecutor):
-    """Workers that are threads of this process: tests of what the command says need no processes of its own."""
+    """Workers as threads of this process, for tests of the output that need no processes."""
 
     def __init__(self, max_workers, mp_context, initializer, initargs):
         super().__init__(max_workers)
@@ -82,7 +81,7 @@ def done(capsys, out, *options):
 
 
 def start(out):
-    """Start the command in a process group of its own, as a terminal does."""
+    """Start the command in its own process group, as a terminal does."""
     command = [sys.executable, "-c", CODE, "reproduce", "regret", "--jobs", "2", "--out", str(out)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -94,7 +93,7 @@ def records_in(out):
 
 
 def wait_until(met, process, timeout=120):
-    """Wait for the process to come to where `met` is true."""
+    """Wait until `met` returns true while the process runs."""
     deadline = time.monotonic() + timeout
     while not met():
         assert process.poll() is None, process.stdout.read()
@@ -112,7 +111,7 @@ def numbers_in(text):
 
 
 def line_with(text, key):
-    """Return the one line of what was printed that has a key word."""
+    """Return the one printed line with a keyword."""
     (line,) = [line for line in text.splitlines() if key in line]
     return line
 
@@ -151,7 +150,7 @@ def test_a_killed_run_leaves_no_workers_and_goes_on_without_repeating_anything(
     code, output = done(capsys, tmp_path, "--resume")
     assert code == 0, output
     assert numbers_in(output.splitlines()[0])[:3] == [len(PLAN) - len(saved), len(saved), len(PLAN)]
-    assert damaged.stem in output  # named, and set aside
+    assert damaged.stem in output  # named in the output, and renamed
     assert damaged.with_suffix(".damaged-1").exists()
     assert {path: time_ for path, time_ in records_in(tmp_path).items() if path in saved} == saved
     assert len(records_in(tmp_path)) == len(PLAN)
@@ -178,7 +177,7 @@ def test_ctrl_c_saves_what_is_finished_and_says_how_to_go_on(tmp_path):
 
 
 def told(capsys, *arguments, code=2):
-    """Call the command with wrong arguments; return the one line that it answers with."""
+    """Call the command with wrong arguments and return the line that it prints."""
     with pytest.raises(SystemExit) as ended:
         call(*arguments)
     assert ended.value.code == code
@@ -246,7 +245,7 @@ def test_findings_can_be_made_from_no_runs_at_all():
 
 @pytest.fixture
 def tiny(in_this_process, monkeypatch):
-    """The experiment regret with three runs of a blink, made in this process, and without its figure."""
+    """Replace the experiment regret by three very short runs in this process, without its figure."""
     base = regret.plan("quick")[0] | {"rounds": 20}
     plan = [base | {"seed": seed} for seed in (1, 2, 3)]
 
@@ -263,9 +262,9 @@ def test_starting_over_never_deletes_earlier_runs(tiny, tmp_path, capsys):
     for number in (1, 2):
         old.mkdir(parents=True, exist_ok=True)
         (old / "a.json").write_text(str(number))
-        assert set_aside(tmp_path, ["regret", "blobs"]) == tmp_path / f"previous-{number}"
+        assert move_earlier_runs(tmp_path, ["regret", "blobs"]) == tmp_path / f"previous-{number}"
         assert not old.exists()
-    assert set_aside(tmp_path, ["regret"]) is None
+    assert move_earlier_runs(tmp_path, ["regret"]) is None
     assert [(tmp_path / f"previous-{i}" / "regret" / "a.json").read_text() for i in (1, 2)] == ["1", "2"]
     Records(tmp_path / "records").write(Record("regret", tiny[0], {}, {}, 1.0, 1.0))
     code, printed = done(capsys, tmp_path)
@@ -381,7 +380,7 @@ def test_the_report_shows_what_earlier_calls_have_left_in_the_folder(tiny, tmp_p
 
 def test_a_terminal_that_knows_ascii_only_gets_a_table_all_the_same(tiny, tmp_path, capsys):
     terminal = io.TextIOWrapper(io.BytesIO(), "ascii")
-    assert terminal.errors == "strict"  # which no tick and no bar would survive
+    assert terminal.errors == "strict"  # so ticks and bars would raise an error
     with redirect_stdout(terminal):
         code, _ = done(capsys, tmp_path)
     assert code == 0
@@ -533,4 +532,4 @@ def test_inspect_refuses_what_is_no_checkpoint(tmp_path, capsys, content):
 
 
 def test_a_refusal_is_no_error_of_the_program():
-    assert not issubclass(Refusal, (ValueError, OSError))
+    assert not issubclass(CommandError, (ValueError, OSError))

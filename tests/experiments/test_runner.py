@@ -24,7 +24,7 @@ GOOD, BAD = [job(seed) for seed in range(3)], job(arm="no such learner")
 
 @pytest.fixture(scope="module")
 def performed(tmp_path_factory):
-    """Three runs and one that raises, made by two processes: the folder, and the failures."""
+    """Make three runs, and one that raises, with two processes; return the folder and the failures."""
     out = tmp_path_factory.mktemp("out")
     return out, perform_jobs([BAD, *GOOD], out, 2, Console(quiet=True))
 

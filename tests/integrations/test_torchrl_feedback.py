@@ -126,7 +126,7 @@ def test_a_batch_of_another_buffer_is_refused_and_changes_nothing():
     rb, other = buffer(), buffer()
     batch, foreign = rb.sample(32), other.sample(32)
     before, mixture = deltas(rb), rb.sampler.sampler.mixture
-    with pytest.raises(ValueError, match="of another buffer"):
+    with pytest.raises(ValueError, match="issued by another buffer"):
         feed(rb, torch.cat([batch, foreign]))
     assert np.array_equal(deltas(rb), before)
     assert np.array_equal(rb.sampler.sampler.mixture, mixture)

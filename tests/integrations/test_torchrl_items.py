@@ -118,7 +118,7 @@ def test_another_sampler_in_the_buffer_is_left_as_it_is():
     assert "receipt" not in batch.keys()  # noqa: SIM118 - a tensordict is not a mapping
 
 
-def test_two_buffers_on_one_storage_both_hear_of_new_items():
+def test_two_buffers_on_one_storage_both_learn_about_new_items():
     storage = LazyTensorStorage(40)
     one = MixtureReplayBuffer(storage=storage, sampler=MixtureSampler(40, rng=0))
     two = MixtureReplayBuffer(storage=storage, sampler=MixtureSampler(40, rng=1))

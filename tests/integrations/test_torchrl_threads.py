@@ -13,12 +13,11 @@ def test_prefetched_batches_bring_their_own_receipts():
     for _ in range(20):
         batch = rb.sample()
         assert torch.equal(batch["value"], batch["index"].double())
-        flights = rb.sampler._slots._flights.find(batch["receipt"].numpy())
-        [(flight, rows, _)] = flights
-        assert np.array_equal(flight.ids[rows], batch["index"].numpy())
-        assert np.allclose(1 / flight.draw.density, batch["priority_weight"].numpy(), rtol=1e-6)
+        [(receipt, rows, _)] = rb.sampler._slots._book.find(batch["receipt"].numpy())
+        assert np.array_equal(receipt.ids[rows], batch["index"].numpy())
+        assert np.allclose(1 / receipt.draw.density, batch["priority_weight"].numpy(), rtol=1e-6)
         feed(rb, batch)
-        assert flight.draw is None
+        assert receipt.draw is None
 
 
 def test_threads_may_sample_write_and_give_feedback_at_once():

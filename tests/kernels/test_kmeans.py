@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from varmix.estimators.clustering import _kernels as cells
-from varmix.estimators.clustering import _kernels as kmeans
-from varmix.estimators.clustering import _kernels as seeding
-from varmix.estimators.clustering._seeding import _choose_centers
+from varmix.estimators import _kmeans_kernels as kernels
+from varmix.estimators._seeding import _choose_centers
 from varmix.solvers._linear import unchecked_rows
 
 RNG = np.random.default_rng(5)
@@ -34,10 +32,10 @@ def tolerance(precision):
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("begin", "count"), [(0, 700), (13, 1), (100, 257), (5, 0)])
-def test_nearest_centres_are_those_of_all_distances(kind, precision, begin, count):
+def test_nearest_centers_are_those_of_all_distances(kind, precision, begin, count):
     rows, shift = given(kind, precision)
     labels, squares = np.empty(count, dtype=np.int32), np.empty(count)
-    kmeans.find_nearest(rows, shift, CENTERS.astype(precision), begin, labels, squares)
+    kernels.find_nearest(rows, shift, CENTERS.astype(precision), begin, labels, squares)
     expected = all_squares(X[begin : begin + count], CENTERS)
     np.testing.assert_array_equal(labels, expected.argmin(axis=1))
     np.testing.assert_allclose(squares, expected.min(axis=1), rtol=tolerance(precision), atol=tolerance(precision))
@@ -50,13 +48,13 @@ def test_far_from_the_origin_the_shift_keeps_the_digits():
     found = []
     for shift in (centers.mean(axis=0), np.zeros(9)):
         labels, squares = np.empty(700, dtype=np.int32), np.empty(700)
-        kmeans.find_nearest(rows, shift, centers - shift, 0, labels, squares)
+        kernels.find_nearest(rows, shift, centers - shift, 0, labels, squares)
         found.append(np.abs(squares - all_squares(far, centers).min(axis=1)).max())
     assert found[0] < 1e-4 < found[1]
 
 
 def plain_descent(data, centers, counts, costs, points, weights, steps):
-    """Give norms and losses of steps that are written down as they are defined; centres and counts move."""
+    """Return norms and losses of steps written down as they are defined, and change centers and counts."""
     norms, losses = np.empty(len(points)), np.empty(steps)
     for t, batch in enumerate(np.split(np.arange(len(points)), steps)):
         here, w = points[batch], weights[batch] * costs[points[batch]]
@@ -77,7 +75,7 @@ def plain_descent(data, centers, counts, costs, points, weights, steps):
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("batch", "steps"), [(40, 5), (1, 7), (600, 2)])
-def test_steps_are_the_weighted_means_of_what_every_centre_was_given(kind, precision, weighted, batch, steps):
+def test_steps_are_the_weighted_means_of_what_every_center_was_given(kind, precision, weighted, batch, steps):
     rng = np.random.default_rng(batch)
     points, weights = rng.integers(700, size=batch * steps), rng.uniform(0.1, 3.0, batch * steps)
     costs = rng.integers(0, 4, 700).astype(float) if weighted else np.ones(700)
@@ -86,7 +84,7 @@ def test_steps_are_the_weighted_means_of_what_every_centre_was_given(kind, preci
     norms, losses = np.empty(batch * steps), np.empty(steps)
     known = np.zeros(700, dtype=np.uint8), np.full(700, -1.0, dtype=np.float32)
     moving = centers, counts, norms, losses, *known
-    kmeans.move_centers(rows, shift, costs if weighted else np.empty(0), points, weights, *moving)
+    kernels.move_centers(rows, shift, costs if weighted else np.empty(0), points, weights, *moving)
     expected, expected_counts = CENTERS.astype(precision).astype(float), np.zeros(len(CENTERS))
     with np.errstate(invalid="ignore"):
         want = plain_descent(X, expected, expected_counts, costs, points, weights, steps)
@@ -107,7 +105,7 @@ def test_a_batch_that_weighs_nothing_moves_nothing():
     centers, counts, norms, losses = CENTERS.copy(), np.zeros(len(CENTERS)), np.ones(6), np.ones(1)
     nothing = np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.float32)
     moving = centers, counts, norms, losses, *nothing
-    kmeans.move_centers(rows, shift, np.zeros(700), np.arange(6), np.ones(6), *moving)
+    kernels.move_centers(rows, shift, np.zeros(700), np.arange(6), np.ones(6), *moving)
     assert (centers == CENTERS).all()
     assert not counts.any()
     assert not norms.any()
@@ -143,10 +141,10 @@ def test_candidates_are_compared_on_some_points(kind, every, begin):
     shift, tried = X[4].copy(), X[[5, 100, 650]].copy()
     lengths = np.empty(700)
     if len(rows.indptr):
-        seeding.measure_rows(rows, lengths)
+        kernels.measure_rows(rows, lengths)
     else:
         lengths = all_squares(X, shift[None])[:, 0]
-    seeding.write_potentials(rows, shift, lengths, costs, tried, squares, every, begin, left)
+    kernels.write_potentials(rows, shift, lengths, costs, tried, squares, every, begin, left)
     some = np.arange(begin, 700, every)
     least = np.minimum(squares[some, None], all_squares(X[some], tried))
     np.testing.assert_allclose(left, costs[some] @ least)
@@ -154,7 +152,7 @@ def test_candidates_are_compared_on_some_points(kind, every, begin):
 
 def pick(costs, squares, totals, *uniforms):
     points = np.full(len(uniforms), -1)
-    seeding.pick_points(costs, squares, totals, np.array(uniforms), points)
+    kernels.pick_points(costs, squares, totals, np.array(uniforms), points)
     return points.tolist()
 
 
@@ -164,7 +162,7 @@ def test_a_draw_by_distance_never_gives_what_has_none(costs, u):
     squares = np.zeros(3000)
     squares[1500:1502] = 2.0
     parts = (costs if len(costs) else np.ones(3000)) * squares
-    totals = np.array([parts[i : i + seeding.POINTS_PER_BLOCK].sum() for i in range(0, 3000, seeding.POINTS_PER_BLOCK)])
+    totals = np.array([parts[i : i + kernels.POINTS_PER_BLOCK].sum() for i in range(0, 3000, kernels.POINTS_PER_BLOCK)])
     assert parts[pick(costs, squares, totals, u)] > 0
     inflated = 1.5 * totals  # as if rounding had gone the other way
     assert parts[pick(costs, squares, inflated, u)] > 0
@@ -179,7 +177,7 @@ def test_where_all_distances_are_zero_a_draw_goes_by_weight_alone():
 def cut(labels, distances, costs=(), groups=1):
     codes, numbers, means = np.empty(len(labels), dtype=np.uint8), np.full(3 * groups, -1), np.full(3 * groups, np.nan)
     given = labels.astype(np.uint8), distances.astype(np.float32), np.array(costs, dtype=float)
-    cells.cut_cells(*given, groups, codes, numbers, means)
+    kernels.cut_cells(*given, groups, codes, numbers, means)
     np.testing.assert_array_equal(numbers, np.bincount(codes, minlength=3 * groups))
     return codes, means
 
@@ -193,7 +191,7 @@ def test_a_group_is_cut_at_its_mean_and_a_third_above():
     for group in (0, 1, 3):
         inside = distances[labels == group].astype(float)
         expected = np.digitize(
-            inside, inside.mean() * np.array([cells.NEAR_CUT_SCORE, cells.FAR_CUT_SCORE]), right=True
+            inside, inside.mean() * np.array([kernels.NEAR_CUT_SCORE, kernels.FAR_CUT_SCORE]), right=True
         )
         np.testing.assert_array_equal(codes[labels == group] % 3, expected)
     assert set(codes[labels == 2] % 3) == {0}  # too few
@@ -208,7 +206,7 @@ def test_cells_are_cut_by_cost_times_distance():
     codes, means = cut(np.zeros(500), distances, costs)
     norms = costs * distances.astype(float)
     np.testing.assert_array_equal(
-        codes, np.digitize(norms, norms.mean() * np.array([cells.NEAR_CUT_SCORE, cells.FAR_CUT_SCORE]))
+        codes, np.digitize(norms, norms.mean() * np.array([kernels.NEAR_CUT_SCORE, kernels.FAR_CUT_SCORE]))
     )
     np.testing.assert_allclose(means, [(norms[codes == c] ** 2).mean() for c in range(3)])
 
@@ -221,5 +219,5 @@ def test_equal_distances_are_one_cell():
 
 def test_cells_are_renumbered_where_some_are_empty():
     codes = np.array([5, 0, 2, 5], dtype=np.uint8)
-    cells.renumber_cells(codes, np.array([0, 0, 1, 1, 1, 2], dtype=np.uint8))
+    kernels.renumber_cells(codes, np.array([0, 0, 1, 1, 1, 2], dtype=np.uint8))
     assert codes.tolist() == [2, 0, 1, 2]

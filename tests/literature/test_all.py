@@ -35,7 +35,7 @@ def taught(name, rounds=60):
 
 
 def expectation(sampler, values):
-    """Give the sum over all atoms of probability times weight times value."""
+    """Return the sum over all atoms of probability times weight times value."""
     target = sampler.components.space.target
     target = np.full(N, 1 / N) if target is None else target
     density = sampler.components.ratios(np.arange(N)) @ sampler.mixture
@@ -130,7 +130,11 @@ DAMAGED = {
     "another step": ("exponential", lambda: Exponential(4, step=2.0).state_dict(), "another step"),
     "far weights": ("exponential", lambda: {"logs": np.array([0.0, 1e4, 0.0, 0.0])}, "far from their offset"),
     "a negative scale": ("exponential", lambda: {"largest": -1.0}, "largest must be finite"),
-    "another floor": ("mirror", lambda: MirrorDescent(4, floor=0.5).state_dict(), "has floor = 0.5, this one 0.2"),
+    "another floor": (
+        "mirror",
+        lambda: MirrorDescent(4, floor=0.5).state_dict(),
+        "has floor = 0.5, but this one has 0.2",
+    ),
     "below the floor": ("mirror", lambda: {"weights": np.array([1.0, 1.0, 1.0, 1e-9])}, "below the floor"),
     "nothing above the floor": ("mirror", lambda: {"weights": np.zeros(4)}, "below the floor"),
     "negative weights": ("mirror", lambda: {"weights": np.array([1.0, 1.0, 1.0, -1.0])}, "entry 3 is -1.0"),
@@ -142,7 +146,11 @@ DAMAGED = {
     "another level": ("cumulative", lambda: {"squares": np.ones(4), "total": 4.0, "count": 4, "level": 99.0}, "level"),
     "weights that overflow": ("mirror", lambda: {"weights": np.full(4, 1e308)}, "damaged"),
     "losses that are negative": ("ranks", lambda: {"losses": np.array([-0.5, 1.0, 1.0, 1.0])}, "a loss is negative"),
-    "an order from nowhere": ("ranks", lambda: {"order": np.array([1, 0, 2, 3])}, "never sorted"),
+    "an order from nowhere": (
+        "ranks",
+        lambda: {"order": np.array([1, 0, 2, 3])},
+        "differs from the first one before any sort",
+    ),
     "feedback long due": ("ranks", lambda: {"since": 4}, "since must be"),
     "sorted or not": ("ranks", lambda: {"sorted": 1}, "damaged"),
 }

@@ -8,7 +8,7 @@ from varmix import literature
 
 
 def projected(w, least):
-    """Give argmin KL(p | w) over { p >= least, sum p = 1 }, by bisection of the factor in p = max(least, factor w)."""
+    """Return argmin KL(p | w) over { p >= least, sum p = 1 }, by bisection for the factor in max(least, factor w)."""
     low, high = 0.0, 1.0 / w.min()
     for _ in range(200):
         factor = (low + high) / 2

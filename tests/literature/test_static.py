@@ -34,7 +34,7 @@ def test_no_smoothing_is_in_proportion_to_the_constants(constants):
 
 def test_no_smoothing_needs_positive_scores():
     for scores in ([0.0, 1.0], [1e-40, 1.0]):
-        with pytest.raises(ValueError, match=r"point 0 has .* Give it a score, or use smoothing"):
+        with pytest.raises(ValueError, match=r"Point 0 has .* Give it a score, or use smoothing"):
             varmix.importance(scores, smoothing=0)
     assert varmix.importance([0.0, 1.0], smoothing=0.1).draw(3).weights.max() <= 10
 

@@ -111,7 +111,7 @@ def test_expected_sums_are_those_of_full_information():
     np.testing.assert_allclose(expected, norms**2 / n, rtol=1e-10)
 
 
-def test_a_census_is_full_information():
+def test_draw_all_is_full_information():
     sampler = vrb(9, gamma=0.3, rng=0)
     norms = np.arange(9.0)
     sampler.update(sampler.draw_all(), norms)

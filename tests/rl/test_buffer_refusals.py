@@ -199,7 +199,7 @@ def test_receipts_of_others_and_used_ones_are_refused():
     _refuses(buffer, other.sample(10)[1], ValueError, "another sampler")
     buffer.update(draw, np.ones(10))
     _refuses(buffer, draw, ValueError, "used already")
-    _refuses(buffer, buffer.sample(10), TypeError, "receipt that sample gave.*got tuple")
+    _refuses(buffer, buffer.sample(10), TypeError, "receipt that sample returned.*got tuple")
     _refuses(buffer, varmix.vrm(varmix.Uniform(20), rng=0).draw(10), ValueError, "another sampler")
 
 

@@ -1,4 +1,4 @@
-"""Slots and tickets: what stands between a sampler and a storage that numbers its rows."""
+"""Slots and tickets: they connect a sampler to a storage that numbers its rows."""
 
 import copy
 
@@ -23,15 +23,15 @@ def test_slots_are_where_a_ring_stores_the_items():
     slots = slot_sampler(capacity=7, filled=7)
     slots.write(np.array([0, 1, 2]))
     drawn, _, tickets = slots.draw(200)
-    [(flight, rows, _)] = slots._flights.find(tickets)
-    assert np.array_equal(slots.items(drawn), flight.ids[rows])
-    assert set(flight.ids.tolist()) == set(range(3, 10))
+    [(receipt, rows, _)] = slots._book.find(tickets)
+    assert np.array_equal(slots.find_items(drawn), receipt.ids[rows])
+    assert set(receipt.ids.tolist()) == set(range(3, 10))
 
 
 @pytest.mark.parametrize("written", [[1], [5], [0, 1, 3], [0, 0]])
 def test_items_that_are_not_written_round_and_round_are_refused(written):
     slots = slot_sampler()
-    with pytest.raises(ValueError, match="round and round"):
+    with pytest.raises(ValueError, match="round-robin order"):
         slots.write(np.array(written))
     assert slots.replay.space.first == 0
     slots.write(np.array([0, 1, 2]))
@@ -78,8 +78,8 @@ def test_zero_is_a_norm_like_any_other():
     slots = slot_sampler()
     _, _, tickets = slots.draw(8)
     slots.update(tickets, np.zeros(8))
-    [(flight, _, _)] = slots._flights.find(tickets)
-    assert flight.draw is None
+    [(receipt, _, _)] = slots._book.find(tickets)
+    assert receipt.draw is None
 
 
 def test_the_same_slots_are_awaited_until_their_feedback_has_come():
@@ -91,6 +91,19 @@ def test_the_same_slots_are_awaited_until_their_feedback_has_come():
     assert not slots.awaits(drawn)
 
 
+def test_only_the_ledger_decides_which_receipts_are_open():
+    slots = slot_sampler()
+    drawn, _, tickets = slots.draw(8)
+    [(receipt, _, _)] = slots._book.find(tickets)
+    slots.sampler.update(receipt.draw, np.ones(8))  # the book does not see this
+    assert not slots.awaits(drawn)
+    assert slots.state_dict()["receipts"]["serials"].tolist() == [-1]
+    before = slots.state_dict()
+    with pytest.raises(ValueError, match="used"):
+        slots.update(tickets, np.full(8, 2.0))
+    assert same(slots.state_dict(), before)
+
+
 def test_slots_without_items_cannot_be_refreshed():
     slots = slot_sampler(filled=5)
     with pytest.raises(ValueError, match=r"slots must lie in 0\.\.4"):
@@ -100,29 +113,29 @@ def test_slots_without_items_cannot_be_refreshed():
 def test_tickets_of_another_sampler_are_refused():
     slots, other = slot_sampler(), slot_sampler()
     slots.draw(8)
-    with pytest.raises(ValueError, match="of another buffer"):
+    with pytest.raises(ValueError, match="issued by another buffer"):
         slots.update(other.draw(8)[2], np.ones(8))
 
 
 def test_tickets_that_are_too_old_are_refused():
     sampler = varmix.uniform(10, rng=0)
-    flights = TicketBook(kept=2)
-    old, kept, _ = [flights.issue(sampler.draw(3)) for _ in range(3)]
-    assert len(flights.find(kept)) == 1
+    book = TicketBook(sampler, max_receipts=2)
+    old, kept, _ = [book.issue(sampler.draw(3)) for _ in range(3)]
+    assert len(book.find(kept)) == 1
     with pytest.raises(ValueError, match="2 batches or"):
-        flights.find(old)
+        book.find(old)
 
 
 def test_a_state_finds_the_same_rows_after_the_oldest_were_let_go():
     sampler = varmix.uniform(10, rng=0)
-    flights, again = TicketBook(kept=2), TicketBook(kept=2)
-    old, *kept = [flights.issue(sampler.draw(m)) for m in (5, 3, 4)]
-    again.load_state_dict(flights.state_dict(), Ledger.loaded(sampler.state_dict()), k=1, items=10)
+    book, again = TicketBook(sampler, max_receipts=2), TicketBook(sampler, max_receipts=2)
+    old, *kept = [book.issue(sampler.draw(m)) for m in (5, 3, 4)]
+    again.load_state_dict(book.state_dict(), Ledger.loaded(sampler.state_dict()), items=10)
     for tickets in kept:
-        [(flight, rows, _)], [(expected, _, _)] = again.find(tickets), flights.find(tickets)
-        assert np.array_equal(flight.ids[rows], expected.ids)
-        assert flight.draw.serial == expected.draw.serial
-    with pytest.raises(ValueError, match="is not kept any more"):
+        [(receipt, rows, _)], [(expected, _, _)] = again.find(tickets), book.find(tickets)
+        assert np.array_equal(receipt.ids[rows], expected.ids)
+        assert receipt.draw.serial == expected.draw.serial
+    with pytest.raises(ValueError, match="is no longer kept"):
         again.find(old)
 
 
@@ -137,7 +150,7 @@ def test_clearing_keeps_the_mixture_and_the_stream_of_random_numbers():
         slots.draw(4)
     assert np.array_equal(slots.sampler.mixture, mixture)
     with pytest.raises(ValueError, match="the buffer was emptied"):
-        slots.update(tickets - tickets[0] + slots._flights._base, np.ones(8))
+        slots.update(tickets - tickets[0] + slots._book._base, np.ones(8))
 
 
 def test_a_state_takes_whole_used_and_half_used_receipts_along():
@@ -204,21 +217,21 @@ def test_what_was_refreshed_since_is_not_undone_by_the_last_part_of_a_batch():
     slots.update(tickets[:4], np.full(4, 50.0))
     slots.refresh(drawn[:4], np.full(4, 0.5))
     slots.update(tickets[4:], np.full(4, 3.0))
-    kept = slots.replay.delta(slots.items(drawn))
+    kept = slots.replay.delta(slots.find_items(drawn))
     assert np.allclose(kept[:4][only_first], 0.5, rtol=0.05)
     assert np.allclose(kept[4:], 3.0, rtol=0.05)
 
 
 def test_receipts_are_bounded_by_rows_and_one_is_always_kept():
     sampler = varmix.uniform(10, rng=0)
-    flights = TicketBook(rows=10)
-    first, second = flights.issue(sampler.draw(6)), flights.issue(sampler.draw(6))
+    book = TicketBook(sampler, max_rows=10)
+    first, second = book.issue(sampler.draw(6)), book.issue(sampler.draw(6))
     with pytest.raises(ValueError, match="10 rows have been sampled since"):
-        flights.find(first)
-    large = flights.issue(sampler.draw(25))
-    assert len(flights.find(large)) == 1
-    with pytest.raises(ValueError, match="not kept any more"):
-        flights.find(second)
+        book.find(first)
+    large = book.issue(sampler.draw(25))
+    assert len(book.find(large)) == 1
+    with pytest.raises(ValueError, match="no longer kept"):
+        book.find(second)
 
 
 DAMAGED = {
@@ -235,13 +248,14 @@ DAMAGED = {
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_state_of_receipts_that_does_not_fit_is_refused(name):
-    sampler, flights = varmix.uniform(10, rng=0), TicketBook()
-    flights.issue(sampler.draw(4))
-    flights.issue(sampler.draw(5))
-    before = flights.state_dict()
+    sampler = varmix.uniform(10, rng=0)
+    book = TicketBook(sampler)
+    book.issue(sampler.draw(4))
+    book.issue(sampler.draw(5))
+    before = book.state_dict()
     with pytest.raises(CheckpointError, match=r"damaged|Saved"):
-        flights.load_state_dict(DAMAGED[name](before), Ledger.loaded(sampler.state_dict()), k=1, items=10)
-    assert same(flights.state_dict(), before)
+        book.load_state_dict(DAMAGED[name](before), Ledger.loaded(sampler.state_dict()), items=10)
+    assert same(book.state_dict(), before)
 
 
 def in_flight():
@@ -407,7 +421,7 @@ def test_a_copy_and_its_original_refuse_each_others_tickets_and_take_those_from_
     again = copy.deepcopy(slots)
     mine, theirs = slots.draw(8)[2], again.draw(8)[2]
     for one, other in ((slots, theirs), (again, mine)):
-        with pytest.raises(ValueError, match="of another buffer"):
+        with pytest.raises(ValueError, match="issued by another buffer"):
             one.update(other, np.ones(8))
     for one, own in ((slots, mine), (again, theirs)):
         one.update(own, np.ones(8))

@@ -134,7 +134,7 @@ def test_a_column_of_nothing_stays_where_it_is():
     [
         ({"step": "fast"}, ValueError, "step must be a number, a schedule or 'lipschitz', got 'fast'"),
         ({"step": 0.1, "lipschitz": np.ones(6)}, TypeError, "with another step leave it out"),
-        ({"step": "lipschitz", "lipschitz": -np.ones(6)}, ValueError, "must not be negative; the least is -1"),
+        ({"step": "lipschitz", "lipschitz": -np.ones(6)}, ValueError, "must not be negative; the smallest is -1"),
         ({"step": "lipschitz", "lipschitz": np.ones(5)}, ValueError, r"lipschitz must have shape \(6,\)"),
         ({"step": 0.1, "blocks": [0, 1]}, ValueError, r"one label per coordinate: expected shape \(6,\), got \(2,\)"),
         ({"step": 0.1, "blocks": np.ones(6)}, TypeError, "labels must be integers, booleans or strings"),
@@ -148,7 +148,9 @@ def test_coordinate_descent_refuses_what_it_cannot_use(options, error, message):
 
 def test_constants_that_are_not_known_are_asked_for():
     functions = Custom(30, 6, len, len)
-    with pytest.raises(ValueError, match=r"does not know how fast its partial derivatives change. Give lipschitz="):
+    with pytest.raises(
+        ValueError, match=r"does not know the Lipschitz constants of its partial derivatives. Pass lipschitz="
+    ):
         coordinate_descent(functions, varmix.uniform(6), step="lipschitz")
     with pytest.raises(ValueError, match="The gradient of the hinge jumps"):
         coordinate_descent(linear(loss="hinge"), varmix.uniform(6), step="lipschitz")

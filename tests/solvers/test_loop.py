@@ -8,7 +8,7 @@ import pytest
 import varmix
 from support.problems import custom, linear
 from varmix._core.validation import same
-from varmix.solvers import Custom, adagrad, coordinate_descent, saga, schedules, sgd, svrg
+from varmix.solvers import Custom, Method, adagrad, coordinate_descent, optimise, saga, schedules, sgd, svrg
 
 OVER_POINTS = [sgd, adagrad, svrg, saga]
 SOLVERS = pytest.mark.parametrize("solver", [*OVER_POINTS, coordinate_descent], ids=lambda s: s.__name__)
@@ -253,11 +253,15 @@ def test_a_start_is_copied():
     [
         ({"step": 0.0}, ValueError, "step must be a finite number above zero, got 0.0"),
         ({"step": "fast"}, TypeError, "step must be a number, got 'fast'"),
-        ({"step": lambda t, total: 0.1}, ValueError, r"shape \(\) for the 1 steps it was asked for"),
-        ({"step": lambda t, total: 0.1 - t}, ValueError, "gave -0.9 for step 1 of 45: steps must be finite and not"),
-        ({"step": lambda t, total: t * np.nan}, ValueError, "gave nan for step 1 of 45"),
-        ({"step": lambda t, total: np.inf / t}, ValueError, "gave inf for step 1 of 45"),
-        ({"step": schedules.Constant}, TypeError, "got the class Constant: make one, with its eta"),
+        ({"step": lambda t, total: 0.1}, ValueError, r"shape \(\) for 1 steps"),
+        (
+            {"step": lambda t, total: 0.1 - t},
+            ValueError,
+            "returned -0.9 for step 1 of 45: steps must be finite and not",
+        ),
+        ({"step": lambda t, total: t * np.nan}, ValueError, "returned nan for step 1 of 45"),
+        ({"step": lambda t, total: np.inf / t}, ValueError, "returned inf for step 1 of 45"),
+        ({"step": schedules.Constant}, TypeError, "got the class Constant: make an instance with its eta"),
         ({"epochs": 0}, ValueError, "epochs must be at least 1, got 0"),
         ({"batch": 0}, ValueError, "batch must be at least 1, got 0"),
         ({"evaluations_per_epoch": -1}, ValueError, "evaluations_per_epoch must be at least 0, got -1"),
@@ -290,6 +294,28 @@ def test_a_problem_and_a_sampler_are_asked_for_in_this_order(solver):
         solver(problem, None, step=0.1)
     with pytest.raises(TypeError, match=r"after_epoch must return a varmix.Sampler or None, got 3"):
         solve(solver, problem, after_epoch=lambda epoch, loss, meter: 3)
+
+
+def test_a_method_subclasses_method():
+    problem = linear()
+
+    class Alike:
+        theta, compiled, begin_epoch, run = np.zeros(6), False, None, None
+
+    with pytest.raises(TypeError, match=r"a method third, an instance of a subclass of varmix.solvers.Method; got <"):
+        optimise(problem, varmix.uniform(30), Alike(), step=0.1)
+    with pytest.raises(TypeError, match="abstract"):
+        Method(problem, np.zeros(6))
+
+
+def test_a_method_needs_run_only():
+    class Still(Method):
+        def run(self, points, weights, steps):
+            return np.ones(len(points)), float(len(points))
+
+    result = optimise(linear(), varmix.uniform(30, rng=0), Still(linear(), np.zeros(6)), step=0.1, epochs=2, batch=4)
+    assert result.trace.evaluations == [0, 32, 60]
+    assert not result.theta.any()
 
 
 @SOLVERS

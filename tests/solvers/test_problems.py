@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csc_matrix, csr_matrix
 
+import varmix
 from support.problems import KINDS, custom, linear
 from varmix._kernels import rows as kernels
-from varmix.solvers import Custom, Linear
-from varmix.solvers._coordinate import BlockLayout, block_lipschitz, columns_of
+from varmix.solvers import Custom, Linear, Problem, adagrad, saga, sgd, svrg
+from varmix.solvers._coordinate import BlockLayout, compute_block_constants, copy_columns
 from varmix.solvers._kernels import LOSS_NAMES, loss_slope, loss_value, write_squares
 from varmix.solvers._problems import POINTS_PER_BLOCK, mean_gradient
 
@@ -36,7 +37,7 @@ def test_rows_do_what_the_loops_of_python_do(kind):
 def test_columns_are_the_transpose_with_ones_for_an_intercept(kind, intercept):
     problem, X = linear(kind=kind, intercept=intercept, costs=True), linear().rows.dense
     X = np.column_stack([X, np.ones(30)]) if intercept else X
-    columns, v = columns_of(problem), np.random.default_rng(0).normal(size=30)
+    columns, v = copy_columns(problem), np.random.default_rng(0).normal(size=30)
     np.testing.assert_allclose([kernels.dot_row(columns, j, v) for j in range(problem.dim)], X.T @ v)
     sums = np.empty(problem.dim)
     write_squares(columns, problem.costs, sums)
@@ -99,14 +100,14 @@ def test_lipschitz_bounds_how_gradients_change(loss):
 def test_a_step_of_one_over_the_blocks_constant_decreases_F_by_half_its_square(loss, blocks):
     problem = linear(loss=loss, l2=0.2, intercept=True, costs=True)
     layout = BlockLayout(problem.dim, blocks)
-    constants = block_lipschitz(problem, columns_of(problem), layout.start, layout.members)
+    constants = compute_block_constants(problem, copy_columns(problem), layout.start, layout.members)
     rng = np.random.default_rng(4)
     for _ in range(20):
         theta = rng.normal(size=problem.dim) * 3
         gradient = problem.full_gradient(theta)
         for b in range(len(layout)):
             part = np.zeros(problem.dim)
-            part[layout.inside(b)] = gradient[layout.inside(b)]
+            part[layout.coordinates_of(b)] = gradient[layout.coordinates_of(b)]
             decrease = problem.objective(theta) - problem.objective(theta - part / constants[b])
             assert decrease >= (part @ part) / (2 * constants[b]) * (1 - 1e-9) - 1e-12
     if loss == "squared" and blocks is None:  # and no shorter constant would do
@@ -124,7 +125,7 @@ def test_what_is_told_of_a_linear_problem():
 
 
 def damaged(**arrays):
-    """Give a CSR matrix whose arrays are wrong, which SciPy finds out only when it is asked."""
+    """Return a CSR matrix whose arrays are wrong, which SciPy finds out only when it is asked."""
     X = csr_matrix(([1.0, 2.0], [0, 1], [0, 1, 2]), shape=(2, 3))
     for name, values in arrays.items():
         setattr(X, name, np.array(values, dtype=np.int32))
@@ -147,7 +148,7 @@ def damaged(**arrays):
         ([[1.0]], [1.0], {"intercept": "no"}, TypeError, "intercept must be True or False, got 'no'"),
         ([[1.0]], [1.0], {"l2": -1.0}, ValueError, "l2 must be a finite number of at least 0, got -1.0"),
         ([[1.0]], [1.0], {"l2": math.nan}, ValueError, "l2 must be"),
-        ([[1.0]], [1.0], {"costs": [-1.0]}, ValueError, "costs must not be negative; the least is -1"),
+        ([[1.0]], [1.0], {"costs": [-1.0]}, ValueError, "costs must not be negative; the smallest is -1"),
         ([[1.0]], [1.0], {"costs": [1.0, 2.0]}, ValueError, r"costs must have shape \(1,\)"),
         ([1.0, 2.0], [1.0], {}, ValueError, r"X must be \(n, d\).*got shape \(2,\)"),
         (np.empty((0, 3)), [], {}, ValueError, "at least one row"),
@@ -199,7 +200,7 @@ def test_room_that_no_row_of_a_csr_matrix_uses_is_not_looked_at():
     X.indices = np.append(X.indices, [10**6] * 1000).astype(np.int32)
     problem = Linear(X, used.y)
     assert len(problem.rows.data) == X.indptr[-1]
-    for a, b in zip(columns_of(problem), columns_of(used), strict=True):
+    for a, b in zip(copy_columns(problem), copy_columns(used), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -225,6 +226,55 @@ def test_functions_make_the_same_problem():
     np.testing.assert_array_equal(problem.penalty(theta), known.penalty(theta))
     assert problem.objective(theta) == pytest.approx(known.objective(theta))
     assert repr(problem) == "Custom(n=30, dim=6, l2=0.3)"
+
+
+class TwoFunctions(Problem):
+    """The least that a subclass must define."""
+
+    def __init__(self, known):
+        self.known, self.n, self.dim, self.l2 = known, known.n, known.dim, known.l2
+
+    def losses(self, theta, points):
+        return self.known.losses(theta, points)
+
+    def gradients(self, theta, points):
+        return self.known.gradients(theta, points)
+
+
+@pytest.mark.parametrize("solver", [sgd, adagrad, svrg, saga])
+def test_a_subclass_needs_losses_and_gradients_only(solver):
+    known = linear(l2=0.3)
+    problem, theta, points = TwoFunctions(known), np.linspace(-1, 1, 6), np.array([3, 3, 0])
+    np.testing.assert_allclose(problem.norms(theta, points), known.norms(theta, points))
+    np.testing.assert_array_equal(problem.penalty(theta), known.penalty(theta))
+    assert problem.objective(theta) == pytest.approx(known.objective(theta))
+    assert problem.accuracy(theta) is None
+    ends = [
+        solver(each, varmix.uniform(30, rng=0), step=0.1, epochs=2, batch=3).theta for each in (problem, custom(known))
+    ]
+    np.testing.assert_array_equal(*ends)
+
+
+def test_norms_that_a_subclass_defines_are_used():
+    class Short(TwoFunctions):
+        def norms(self, theta, points):
+            return 1.0 * (points % 3 == 1)
+
+    assert [kind(linear()).knows_norms for kind in (TwoFunctions, Short)] == [False, True]
+    sampler = varmix.vrm(varmix.Groups(np.arange(30) % 3), rng=0)
+    sgd(Short(linear()), sampler, step=0.1, epochs=20, batch=5)
+    assert sampler.mixture[:3].argmax() == 1
+
+
+def test_a_class_that_is_no_problem_is_told_to_become_one():
+    class Alike:
+        n, dim = 30, 6
+        losses = gradients = norms = penalty = objective = len
+
+    with pytest.raises(TypeError, match=r"got a Alike\. For a problem of your own, .* subclass varmix.solvers.Problem"):
+        sgd(Alike(), varmix.uniform(30), step=0.1)
+    with pytest.raises(TypeError, match="abstract"):
+        Problem()
 
 
 def test_more_points_than_fit_at_once_are_taken_in_parts():
@@ -253,11 +303,11 @@ def test_norms_that_are_given_are_used():
         (
             "loss",
             lambda t, p: np.ones((len(p), 1)),
-            r"loss\(theta, points\) must give one number.*\(2,\), got \(2, 1\)",
+            r"loss\(theta, points\) must return one number.*\(2,\), got \(2, 1\)",
         ),
         ("loss", lambda t, p: 1.0, r"loss\(theta, points\).*got \(\)"),
         ("gradient", lambda t, p: np.ones(3), r"one row of length dim for each of its 2 points.*\(2, 3\), got \(3,\)"),
-        ("norms", lambda t, p: np.ones(3), r"norms\(theta, points\) must give one number.*\(2,\), got \(3,\)"),
+        ("norms", lambda t, p: np.ones(3), r"norms\(theta, points\) must return one number.*\(2,\), got \(3,\)"),
     ],
 )
 def test_functions_that_give_the_wrong_shape_are_named(name, given, message):
@@ -270,7 +320,7 @@ def test_functions_that_give_the_wrong_shape_are_named(name, given, message):
 
 def test_functions_that_give_no_numbers_are_named():
     problem = Custom(2, 1, lambda t, p: ["a"] * len(p), lambda t, p: p[:, None])
-    with pytest.raises(TypeError, match="What loss gave must be real numbers"):
+    with pytest.raises(TypeError, match="The result of loss must be real numbers"):
         problem.losses(np.zeros(1), np.array([0]))
 
 

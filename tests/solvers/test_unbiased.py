@@ -9,6 +9,7 @@ from support.oracles import atom_probabilities, lane_probabilities
 from support.problems import OVER_POINTS, coordinates, law, linear, samplers, step_of
 from varmix.allocate import independent, stratified
 from varmix.solvers._coordinate import CompiledCoordinates, Coordinates
+from varmix.solvers._sgd import Adagrad
 
 N = 7
 NAMES = [
@@ -33,7 +34,7 @@ def problem():
 
 
 def method_over_points(name, compiled):
-    """Give a method in the middle of a run: snapshots and tables are of other places than theta."""
+    """Return a method in the middle of a run: snapshots and tables are of other places than theta."""
     made = OVER_POINTS[name][compiled](problem(), ELSEWHERE.copy())
     made.begin_epoch(1)
     some = np.array([0, 3, 3, 5])
@@ -50,15 +51,15 @@ def method_over_coordinates(compiled, blocks):
 
 
 def estimate(method, atoms, weights):
-    """Give the estimate of the gradient that a step is made of."""
+    """Return the estimate of the gradient that a step is made of."""
     direction, after = step_of(method, atoms, weights)
-    if hasattr(method, "squares"):  # AdaGrad's steps are not linear in it, but the sums of squares tell it
+    if isinstance(method, Adagrad):  # its steps are not linear in the estimate, but the sums of squares reveal it
         return np.sign(direction) * np.sqrt(after.squares - method.squares)
     return direction
 
 
 def expected(method, slots, weights):
-    """Give the expected estimate over batches whose slots are independent, each with its own law."""
+    """Return the expected estimate over batches whose slots are independent, each with its own law."""
     batches = itertools.product(range(len(weights)), repeat=len(slots))
     return sum(
         np.prod([p[a] for p, a in zip(slots, batch, strict=True)]) * estimate(method, batch, weights[list(batch)])
@@ -67,7 +68,7 @@ def expected(method, slots, weights):
 
 
 def check(method, sampler, slots=None, unweighted=False):
-    """Give how far the expected estimate is off the gradient of F."""
+    """Return how far the expected estimate is off the gradient of F."""
     probabilities, weights = law(sampler)
     assert probabilities.sum() == pytest.approx(1)
     if unweighted:

@@ -25,7 +25,7 @@ KINDS = {
 
 
 def linear(n=30, d=6, loss="logistic", kind="dense", *, intercept=False, l2=0.0, costs=False, seed=0):
-    """Give a linear problem with zeros in X and rows of different lengths."""
+    """Return a linear problem with zeros in X and rows of different lengths."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6) * np.geomspace(0.2, 3, n)[:, None]
     X = np.float64(np.float32(X))  # so that float32 holds the same numbers
@@ -35,22 +35,22 @@ def linear(n=30, d=6, loss="logistic", kind="dense", *, intercept=False, l2=0.0,
 
 
 def custom(problem):
-    """Give the same problem as functions, if it has no intercept."""
+    """Return the same problem as functions, if it has no intercept."""
     return Custom(problem.n, problem.dim, problem.losses, problem.gradients, l2=problem.l2)
 
 
 def coordinates(kind, problem, theta, blocks=None, batch=1, lipschitz=False):
-    """Give a method over coordinates, plain or compiled."""
+    """Return a method over coordinates, plain or compiled."""
     method = kind(problem, theta, BlockLayout(problem.dim, blocks), batch)
     if lipschitz:
         known = CompiledCoordinates(problem, theta, BlockLayout(problem.dim, blocks), batch)
         known.use_lipschitz(None)
-        method.use_lipschitz(known.constants())
+        method.use_lipschitz(known.compute_constants())
     return method
 
 
 def samplers(n, lengths, seed=0):
-    """Give samplers over n atoms by name; those that learn have learned from `lengths`."""
+    """Return samplers over n atoms by name; those that learn have learned from `lengths`."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
     table = rng.gamma(0.7, size=(n, 3))
@@ -75,14 +75,14 @@ def samplers(n, lengths, seed=0):
 
 
 def law(sampler):
-    """Give the probability and the weight of every atom."""
+    """Return the probability and the weight of every atom."""
     n = sampler.components.space.n
     density = sampler.components.ratios(np.arange(n)) @ sampler.mixture
     return density / n, 1 / density
 
 
 def step_of(method, atoms, weights, length=0.01):
-    """Give the direction of one step over a batch, from a copy of the method."""
+    """Return the direction of one step over a batch, from a copy of the method."""
     copied = deepcopy(method)
     atoms = np.array(atoms, dtype=np.int64)
     atoms.setflags(write=False)  # as those of a receipt are: kernels need not be compiled twice

@@ -1,4 +1,4 @@
-"""Stand-ins for Gymnasium's spaces, and replay buffers of transitions that tell who they are."""
+"""Stand-ins for Gymnasium's spaces, and replay buffers whose transitions hold their own numbers."""
 
 from types import SimpleNamespace as Space
 
@@ -13,7 +13,7 @@ IMAGE = Space(shape=(2, 3), dtype=np.uint8)
 
 
 def numbered(step):
-    """Give the arguments of `add` for a transition that is `step` in every field."""
+    """Return the arguments of `add` for a transition that is `step` in every field."""
     return np.full(4, step, np.float32), step, float(step), np.full(4, step + 1, np.float32)
 
 
@@ -25,5 +25,5 @@ def filled(count=100, capacity=1000, rng=0, **settings):
 
 
 def stays(buffer, before):
-    """Whether a buffer is as it was when `before`, its state, was taken."""
+    """Return whether a buffer still has the state `before`."""
     return same(buffer.state_dict(), before)

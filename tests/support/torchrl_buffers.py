@@ -1,4 +1,4 @@
-"""Buffers of TorchRL over a mixture, of items that tell who they are; skipped where TorchRL is missing."""
+"""Buffers of TorchRL over a mixture, with items that hold their own numbers; skipped if TorchRL is missing."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def buffer(capacity=100, filled=80, rng=0, kind=MixtureReplayBuffer, storage=Laz
 
 
 def errors_of(batch):
-    """TD errors that are large for few items: there is something to learn."""
+    """Return TD errors that are large for a few items, so that there is something to learn."""
     return torch.where(batch["value"] % 10 == 3, 10.0, 0.1)
 
 
@@ -65,7 +65,7 @@ def deltas(rb):
 
 
 def told_buffer():
-    """A buffer whose priorities differ, and whose mixture has moved."""
+    """Return a buffer whose priorities differ, and whose mixture has moved."""
     rb = buffer()
     for _ in range(5):
         feed(rb, rb.sample(64))

@@ -7,7 +7,7 @@ import varmix
 from support.oracles import Constant
 from varmix import Dense, Groups, Sampler
 from varmix._core.rng import Uniforms
-from varmix.allocate import Shuffled, assign_batches, independent, one_component, round_robin, stratified, systematic
+from varmix.allocate import Allocation, Shuffled, independent, one_component, round_robin, stratified, systematic
 from varmix.components import with_uniform
 from varmix.learners import Fixed
 from varmix.testing import same
@@ -17,7 +17,7 @@ SHARES = np.array([0.3, 0.0, 0.45, 0.25])
 LABELS = np.repeat([0, 1, 2], [5, 20, 75])
 
 
-class Theirs:
+class Theirs(Allocation):
     """An allocation that has nothing but `assign`, and remembers how many slots it has served."""
 
     def init(self, lanes):
@@ -37,19 +37,19 @@ class Theirs:
 def test_every_batch_is_assigned_as_if_it_were_alone(allocation, m, u):
     state = allocation.init(4)
     alone, _ = allocation.assign(state, SHARES, m, Constant(u))
-    lanes, _ = assign_batches(allocation, state, SHARES, m, 5, Constant(u))
+    lanes, _ = allocation.assign_batches(state, SHARES, m, 5, Constant(u))
     np.testing.assert_array_equal(lanes.reshape(5, m), np.tile(alone, (5, 1)))
 
 
 @pytest.mark.parametrize("allocation", STATELESS, ids=repr)
 def test_batches_have_uniforms_of_their_own(allocation):
-    lanes, _ = assign_batches(allocation, np.empty(0), SHARES, 3, 50, Uniforms(0))
+    lanes, _ = allocation.assign_batches(np.empty(0), SHARES, 3, 50, Uniforms(0))
     assert len(np.unique(lanes.reshape(50, 3), axis=0)) > 2
 
 
 @pytest.mark.parametrize("allocation", [independent, stratified, systematic, one_component], ids=repr)
 def test_batches_of_one_are_independent_whatever_the_allocation(allocation):
-    lanes, _ = assign_batches(allocation, np.empty(0), SHARES, 1, 200, Uniforms(0))
+    lanes, _ = allocation.assign_batches(np.empty(0), SHARES, 1, 200, Uniforms(0))
     expected, _ = independent.assign(np.empty(0), SHARES, 200, Uniforms(0))
     np.testing.assert_array_equal(lanes, expected)
 

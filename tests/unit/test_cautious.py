@@ -11,7 +11,7 @@ import varmix
 from varmix import Groups, Sampler
 from varmix.allocate import Shuffled
 from varmix.components import with_uniform
-from varmix.learners import BarrierNewton, Cautious, Evidence, Fixed
+from varmix.learners import BarrierNewton, Cautious, Evidence, Fixed, Learner
 from varmix.learners._base import save_state
 from varmix.testing import same
 
@@ -198,7 +198,7 @@ def test_states_are_refused_where_the_learner_inside_differs(tmp_path):
 
 
 def test_a_learner_of_ones_own_may_be_inside_and_need_not_be_a_dataclass(tmp_path):
-    class Mine:
+    class Mine(Learner):
         gamma, needs_rows = 0.1, False
 
         def init(self, k):
@@ -273,7 +273,7 @@ def test_a_mixture_that_was_not_earned_is_refused():
     sampler = varmix.vrm(Groups([0, 0, 1]), learner=Cautious(), rng=0)
     state = sampler.state_dict()
     state["learner"]["mixture"] = np.array([0.5, 0.4, 0.1])
-    with pytest.raises(varmix.CheckpointError, match="not the one that this learner would play"):
+    with pytest.raises(varmix.CheckpointError, match="not the one that the saved gain leads to"):
         sampler.load_state_dict(state)
 
 

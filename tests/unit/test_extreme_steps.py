@@ -80,7 +80,7 @@ def test_an_atom_without_density_is_refused_and_nothing_changes(learner):
     else:
         state = state._replace(mixture=border)
     before = save_state(state)
-    with pytest.raises(ValueError, match=r"not finite at \[0.  0.9 0.1\].*with_uniform"):
+    with pytest.raises(ValueError, match=r"not finite at the mixture \[0.  0.9 0.1\].*with_uniform"):
         learner.step(state, Evidence([[3.0, 0.0, 0.0]], [1.0]))
     assert same(save_state(state), before)
     learner.step(state, Evidence([[3.0, 0.0, 1.0]], [1.0]))

@@ -210,7 +210,7 @@ DAMAGED = {
     "more updates than entries": (change("updates", lambda updates: 200), "shape"),
     "updates beyond all memory": (change("updates", lambda updates: 2**61), "shape"),
     "updates that are no number": (change("updates", lambda updates: "20"), "whole number"),
-    "draws that fall": (put("draws", 3, 1), "never fall"),
+    "draws that fall": (put("draws", 3, 1), "never decrease"),
     "draws before the start": (put("draws", 0, 1), "begin at 0"),
     "more draws than the run had": (put("draws", -1, 10**6), "damaged"),
     "draws that are no whole numbers": (change("draws", lambda draws: draws * 1.0), "dtype int64"),

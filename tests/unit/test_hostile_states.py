@@ -99,21 +99,31 @@ DAMAGED = {
     "ONS, another inverse": ("ONS with an inverse", "learner/inverse", lambda H: 2.0 * H, "inverse"),
     "BarrierNewton, its curvature turned round": ("BarrierNewton", "learner/curvature", lambda R: -R, "eigenvalue"),
     "BarrierNewton, a negative cost": ("BarrierNewton", "learner/cost", -1.0, "cost of -1"),
-    "BarrierNewton, costs of no rounds": ("BarrierNewton", "learner/rounds", 0.0, "in 0 rounds"),
-    "Cautious, costs of no rounds": ("Cautious", "learner/rounds", 0.0, "cannot be"),
-    "Cautious, more rounds than its window": ("Cautious", "learner/rounds", 99.0, "cannot be"),
+    "BarrierNewton, costs of no rounds": ("BarrierNewton", "learner/rounds", 0.0, "over 0 rounds"),
+    "Cautious, costs of no rounds": ("Cautious", "learner/rounds", 0.0, "are not possible"),
+    "Cautious, more rounds than its window": ("Cautious", "learner/rounds", 99.0, "are not possible"),
     "Cautious, another learner's damage": ("Cautious", "learner/learned/curvature", lambda R: -R, "eigenvalue"),
     "Fixed, another mixture": ("Fixed", "learner/mixture", np.array([0.1, 0.1, 0.4, 0.4]), "not the fixed one"),
-    "OGD, a negative length": ("OGD", "learner/length", -1.0, "cannot be negative"),
-    "Leader, negative rows": ("Leader", "learner/ratios", lambda rows: -rows, "negative rows"),
-    "Leader, rows that were never seen": ("Leader", "learner/seen", 3, "never seen"),
+    "OGD, a negative length": ("OGD", "learner/length", -1.0, "must not be negative"),
+    "Leader, negative rows": ("Leader", "learner/ratios", lambda rows: -rows, "negative entries"),
+    "Leader, rows that were never seen": ("Leader", "learner/seen", 3, "rows beyond those it has seen"),
     "Leader, rows without the uniform law": ("Leader", "learner/ratios", lambda rows: 0.0 * rows, "not one"),
     "Neyman, negative sums": ("Neyman", "learner/squares", lambda sums: -sums, "negative"),
     "Neyman, more draws than its window": ("Neyman", "learner/counts", lambda counts: counts + 500.0, "more than 200"),
-    "Neyman, a draw that hardly was": ("Neyman", "learner/counts", lambda counts: 0.5 + 0.0 * counts, "less than once"),
+    "Neyman, a draw that hardly was": (
+        "Neyman",
+        "learner/counts",
+        lambda counts: 0.5 + 0.0 * counts,
+        "between 0 and 1",
+    ),
     "Neyman, another share of uniform": ("Neyman", "learner/mixture", np.array([0.2, 0.2, 0.2, 0.4]), "gamma is 0.1"),
-    "slots that are owed for ever": ("BarrierNewton", "allocation", np.array([1e9, -1e9, 0.0]), "owes up to 1e[+]09"),
-    "slots that are owed by nobody": ("BarrierNewton", "allocation", np.array([1.0, 1.0, 1.0]), "owes 3 slots in all"),
+    "slots that are owed for ever": (
+        "BarrierNewton",
+        "allocation",
+        np.array([1e9, -1e9, 0.0]),
+        "owes a lane 1e[+]09",
+    ),
+    "slots that are owed by nobody": ("BarrierNewton", "allocation", np.array([1.0, 1.0, 1.0]), "sum to 3"),
 }
 
 
@@ -140,9 +150,9 @@ def test_a_place_outside_of_an_epoch_is_refused(place):
 X = np.random.default_rng(0).normal(size=(40, 3))
 P = np.random.default_rng(1).dirichlet(np.ones(40), size=2).T
 FAMILIES = {
-    "Dense": (lambda i: varmix.Dense(P if i == 0 else P[::-1]), "of other data"),
-    "Distances": (lambda i: Distances(X if i == 0 else X[::-1], X[:2] if i == 0 else X[-2:]), "of other data"),
-    "Distances, smoothed": (lambda i: Distances(X, X[:2], smoothing=0.1 + 0.1 * i), "of other data"),
+    "Dense": (lambda i: varmix.Dense(P if i == 0 else P[::-1]), "from other data"),
+    "Distances": (lambda i: Distances(X if i == 0 else X[::-1], X[:2] if i == 0 else X[-2:]), "from other data"),
+    "Distances, smoothed": (lambda i: Distances(X, X[:2], smoothing=0.1 + 0.1 * i), "from other data"),
     "a target": (lambda i: varmix.Groups(LABELS, target=1.0 + (LABELS + i) % 2), "target differs"),
     "a target of points": (
         lambda i: varmix.components.Cumulative(varmix.components.Points(4, [1.0, 2.0, 3.0, 4.0 + i])),
@@ -308,7 +318,7 @@ def test_a_copy_and_its_original_refuse_each_others_receipts(name):
     assert late.indices.tolist() == own.indices.tolist()  # they go on from the same state
     for one, receipt in ((sampler, own), (other, late)):
         before = one.state_dict()
-        with pytest.raises(ValueError, match=r"of another sampler|by another copy"):
+        with pytest.raises(ValueError, match=r"by another sampler|by another copy"):
             one.update(receipt, [1.0, 1.0, 1.0])
         assert same(one.state_dict(), before)
     for one, receipt in ((sampler, late), (other, own)):
@@ -334,7 +344,7 @@ def test_a_forked_process_draws_under_an_id_of_its_own():
     os.wait()
     ours = sampler.draw(3)
     assert (theirs.serial, theirs.indices.tolist()) == (ours.serial, ours.indices.tolist())
-    with pytest.raises(ValueError, match="of another sampler"):
+    with pytest.raises(ValueError, match="by another sampler"):
         sampler.update(theirs, [1.0, 1.0, 1.0])
     sampler.update(ours, [1.0, 1.0, 1.0])
 

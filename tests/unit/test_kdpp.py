@@ -177,9 +177,11 @@ def test_one_long_row_leaves_the_law_of_the_others(times):
 def test_features_that_are_lost_beside_others_are_refused_where_they_matter():
     X = np.random.default_rng(0).normal(size=(8, 3))
     X[0] *= 1e16
-    with pytest.raises(ValueError, match=r"rank = 1, and ridges\[0\] is 0. Divide the longest rows or columns, give"):
+    with pytest.raises(
+        ValueError, match=r"rank = 1, and ridges\[0\] is 0. Scale down the longest rows or columns, use"
+    ):
         KDpp(X, 3, [0.0])
-    with pytest.raises(ValueError, match=r"lost in rounding beside them, and ridges\[1\] = 1 is too small"):
+    with pytest.raises(ValueError, match=r"lost in rounding, and ridges\[1\] = 1 is too small"):
         KDpp(X, 3, [1e14, 1.0])
     with pytest.raises(ValueError, match="lost in rounding"):
         KDpp.from_kernel(X @ X.T, 3, [1.0])
@@ -207,7 +209,7 @@ def test_the_rank_of_a_kernel_is_judged_by_the_precision_it_is_given_in():
 
 
 def _log_e(values, m):
-    """Give log e_m of the eigenvalues by another way: the recursion in Python's whole numbers of any length."""
+    """Return log e_m of the eigenvalues, computed by the recursion in Python's integers of any length."""
     unit = 2**200
     e = [unit] + [0] * m
     for value in values:
@@ -219,7 +221,7 @@ def _log_e(values, m):
 
 
 def test_large_sets_stay_finite_and_keep_their_digits():
-    """With the polynomials of all n eigenvalues of X X' + ridge I, which the library never looks at."""
+    """Compare with the polynomials of all n eigenvalues of X X' + ridge I, which the library does not use."""
     X = features(1000, 60) * 30
     family = KDpp(X, 50, [0.5, 20.0]).with_uniform()
     atoms, ratios = family.draw(np.repeat([0, 1, 2], 5), Uniforms(0))
@@ -237,7 +239,7 @@ def test_large_sets_stay_finite_and_keep_their_digits():
 
 
 def test_ratios_that_no_number_can_hold_are_cut():
-    """One set of a hundred has nearly all the mass, of far more sets than there are numbers."""
+    """One set of a hundred points has nearly all the mass, and the number of sets overflows a double."""
     X = np.zeros((5000, 120))
     X[:120] = 1e9 * np.eye(120)
     family = KDpp(X, 120, [1e-3]).with_uniform()
@@ -306,7 +308,7 @@ def test_saved_families_are_told_apart():
 
 @pytest.mark.parametrize("scale", [1e-2, 1e-4, 1e-5, 1e-6, 1e-7])
 def test_short_features_are_told_apart_too(scale):
-    """Their eigenvalues are tiny beside the others, but without a ridge they decide the sets all the same."""
+    """Their eigenvalues are tiny compared with the others, but without a ridge they still decide the sets."""
     X = features(30, 2) * [1.0, scale]
     other = X.copy()
     other[:, 1] = other[::-1, 1]
@@ -355,7 +357,7 @@ def _trained(reweight, rounds=60):
 
 
 def _weights_of_all_sets(sampler):
-    """Give the weights of every set, as the sampler gives them, and the probability of every set."""
+    """Return the sampler's weights of every set, and the probability of every set."""
     sets = listed(7, 3)
     probabilities = sampler.components.ratios(sets) @ sampler.mixture / len(sets)
     weights = {}
@@ -410,10 +412,10 @@ def test_weights_by_point_of_a_stack():
 
 
 def test_weights_by_point_are_refused_where_nothing_is_known_of_points():
-    with pytest.raises(TypeError, match=r"Points\(2\) has no inclusion probabilities"):
+    with pytest.raises(TypeError, match=r"Points\(2\) does not know with what probability"):
         varmix.vrm(varmix.Groups([0, 1]), reweight=horvitz_thompson)
     sampler = varmix.uniform(5, rng=0)
-    with pytest.raises(TypeError, match="no inclusion probabilities"):
+    with pytest.raises(TypeError, match="does not know with what probability"):
         sampler.reweight = horvitz_thompson
     assert sampler.reweight is exact
     assert sampler.draw(3).weights.shape == (3,)

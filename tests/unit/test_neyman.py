@@ -1,4 +1,4 @@
-"""Neyman: what is known beforehand, and parts of larger groups."""
+"""Neyman: prior knowledge, and groups that are parts of larger groups."""
 
 import numpy as np
 import pytest

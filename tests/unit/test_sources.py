@@ -20,14 +20,14 @@ def mixtures(k, seed=0):
 
 
 def left(gone):
-    """Give the target over the sources that are left."""
+    """Return the target over the sources that are left."""
     target = np.where(np.isin(np.arange(5), gone), 0.0, TARGET)
     return target / target.sum()
 
 
 @pytest.mark.parametrize("gone", ENDED)
 def test_estimates_are_unbiased_for_the_sources_that_are_left(gone):
-    """Sum over the sources of probability times weight times value, exactly, for any mixture."""
+    """Sum probability times weight times value over the sources, exactly, for any mixture."""
     values, family = np.random.default_rng(1).normal(size=5), ended(with_uniform(Sources(5, TARGET)), *gone)
     alive = np.flatnonzero(family.alive)
     for w in mixtures(6):
@@ -73,11 +73,11 @@ def test_sources_have_names_and_a_target_by_name():
     ("names", "target", "error", "message"),
     [
         (0, None, ValueError, "names must be at least 1"),
-        ("web", None, TypeError, "names must be the names"),
-        ([], None, TypeError, "names must be the names"),
-        (["a", 1], None, TypeError, "names must be the names"),
-        (2.5, None, TypeError, "names must be the names"),
-        (["a", "a"], None, ValueError, "name of its own"),
+        ("web", None, TypeError, "names must be one or more names"),
+        ([], None, TypeError, "names must be one or more names"),
+        (["a", 1], None, TypeError, "names must be one or more names"),
+        (2.5, None, TypeError, "names must be one or more names"),
+        (["a", "a"], None, ValueError, "names of sources must be distinct"),
         (["a", "b"], {"a": 1}, ValueError, "a share for every source"),
         (["a", "b"], {"a": 1, "b": "much"}, TypeError, "target\\['b'\\] must be a number"),
         (["a", "b"], [1, 0], ValueError, "'b' has none"),
@@ -94,7 +94,7 @@ def test_what_cannot_be_dropped_is_refused_and_nothing_changes():
     family = ended(Sources(["a", "b", "c"]), 1)
     before = family.state_dict()
     for source, error, message in (
-        (1, ValueError, "'b' has been dropped already"),
+        (1, ValueError, "'b' was dropped already"),
         (3, ValueError, "source must lie in 0..2"),
         (-1, ValueError, "source must lie in 0..2"),
         (0.5, TypeError, "source must be whole numbers"),
@@ -135,7 +135,10 @@ def test_loading_brings_back_who_is_left_and_refuses_other_sources():
         with pytest.raises(ValueError, match="The saved sources do not fit"):
             extended.load_state_dict(saved)
         assert same(extended.state_dict(), before)
-    for alive, message in ((np.zeros(3, dtype=bool), "none is left"), (np.ones(3), "alive must be an array of shape")):
+    for alive, message in (
+        (np.zeros(3, dtype=bool), "None of the saved sources is left"),
+        (np.ones(3), "alive must be an array of shape"),
+    ):
         with pytest.raises(ValueError, match=message):
             family.load_state_dict(saved | {"alive": alive})
         assert same(family.state_dict(), saved)
@@ -163,7 +166,7 @@ def test_a_loud_source_is_drawn_more_often_also_after_another_has_ended(learner,
 
 
 def _estimates(weighted, rounds=2000, m=10):
-    """Give how many standard errors the mean of a stream is off, before and after a source has ended."""
+    """Return by how many standard errors the mean of a stream is off, before and after a source ended."""
     sources, rng = Sources(["a", "b", "c"], [0.5, 0.2, 0.3]), np.random.default_rng(3)
     sampler = varmix.vrm(sources, allocate=independent, rng=4)
     means, spread = np.array([1.0, -2.0, 4.0]), np.array([0.1, 0.3, 3.0])

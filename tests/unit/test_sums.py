@@ -133,16 +133,6 @@ class Hearing(varmix.components.Family):
         self.heard = norms
 
 
-class Silent:
-    """One that is no `Family`, and does not say whether it learns."""
-
-    space, k, c = varmix.components.Points(3), 1, 1.0
-    ratios = Hearing.ratios
-
-    def lanes(self, w):
-        return w
-
-
 @pytest.mark.parametrize(
     ("family", "observes"),
     [
@@ -155,7 +145,6 @@ class Silent:
         (Hearing(), True),
         (varmix.Stack(varmix.Uniform(3), varmix.Uniform(3)), False),
         (varmix.Stack(varmix.Uniform(3), Hearing()), True),
-        (varmix.Stack(varmix.Uniform(3), Silent()), True),
     ],
     ids=lambda value: repr(value)[:20],
 )

@@ -3,9 +3,9 @@
     python -m lab reproduce blobs
 
 Five epochs of online gradient descent with step 0.01 / sqrt(t) on 10,000 points; the feedback is the norm of the hinge
-loss's gradient, zeros included.  The mixture should find the middle blobs by itself, and accuracy should stay high
-sooner.  The first time that an accuracy is hit shows nothing, because plain sampling hits it by luck and loses it
-again; what counts is from when on it is *sustained*.
+loss's gradient, zeros included. The mixture should find the middle blobs by itself, and accuracy should stay high
+sooner. Claims use the time from which an accuracy is *sustained*. The first time it is reached shows nothing, because
+plain sampling reaches it by luck and loses it again.
 """
 
 from lab.experiments.blobs.findings import findings

@@ -12,16 +12,16 @@ MIDDLE_BLOBS = (2, 3)
 
 @dataclass(frozen=True)
 class Place:
-    """Where the row lies: its height above the origin, half its width, and the deviation of each blob."""
+    """Geometry of the row: its height above the origin, half its width, and the deviation of each blob."""
 
     height: float
     width: float
     deviation: float
 
 
-# The paper does not print the places.  They lie in a row away from the origin, so that the tilt of the separating line
-# and its offset have to be told apart; in a row through the origin any ten steps separate them.  The first is the one
-# that counts, chosen on seeds 500 to 509; the others show how much depends on it.
+# The paper does not print where the blobs lie. Here the row is away from the origin, so that the tilt of the separating
+# line and its offset must be distinguished; if the row passes through the origin, any ten steps separate the blobs. The
+# first place is used for the claims and was chosen on seeds 500 to 509; the others show how much depends on it.
 PLACES = {
     "row": Place(60.0, 8.0, 0.6),
     "closer": Place(60.0, 6.0, 0.4),
@@ -32,7 +32,7 @@ PLACES = {
 
 @dataclass(frozen=True)
 class Blobs:
-    """Points (n, 2) with a constant feature behind them, labels -1 or 1, and the blob of each point."""
+    """Points (n, 3), two coordinates and a constant feature, with labels -1 or 1 and the blob of each point."""
 
     X: FloatArray
     y: FloatArray
@@ -40,9 +40,9 @@ class Blobs:
 
 
 def make_blobs(n: int = 10_000, rng: int = 0, place: str = "row") -> Blobs:
-    """Give six balanced, well-separated blobs from left to right; the left three are negative."""
+    """Return six balanced, well-separated blobs from left to right; the left three are negative."""
     where = PLACES[place]
-    generator = np.random.default_rng([rng, 1])  # not the stream that a sampler with this seed draws from
+    generator = np.random.default_rng([rng, 1])  # a sampler with this seed draws from another stream
     blob = np.arange(n) * BLOB_COUNT // n
     across = np.linspace(-where.width, where.width, BLOB_COUNT)
     centers = np.column_stack([across, where.height + np.tile([0.5, -0.5], BLOB_COUNT // 2)])

@@ -1,4 +1,4 @@
-"""What the runs of section 6.1 show."""
+"""Findings of the blobs experiment: claims and a figure."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COMPONENT_NAMES = (*(f"blob {j + 1}" for j in range(BLOB_COUNT)), "uniform")
-ASKED_TIMES, SURE_TIMES = 3.5, 2.5  # how many times sooner the mixture should be, and what its interval should exceed
+ASKED_TIMES, SURE_TIMES = 3.5, 2.5  # speed-up that the mixture should have, and that its interval should exceed
 ARM_NAMES = {
     MIXTURE: "mixture, an update after every draw",
     AHEAD: "mixture, updates up to 25 draws late",
@@ -142,7 +142,7 @@ def _judge_speedup(
 
 
 def _tabulate_arms(arms: Arms) -> Details:
-    """Compare every sampler with uniform draws, chance included."""
+    """Compare every sampler with uniform draws, also a second series of uniform draws."""
     rows = []
     for arm, name in ARM_NAMES.items():
         if arms[arm]:
@@ -160,7 +160,7 @@ def _tabulate_arms(arms: Arms) -> Details:
 
 
 def _describe_time(arm: str, arms: Arms) -> str:
-    """Say how long a run takes, beside one that differs only in what is priced; nothing where none does."""
+    """Write the time of a run relative to an arm that differs in one respect; empty where there is none."""
     if arm == MIXTURE:
         return f"{_compare_times(MIXTURE, UNIFORM, arms)} of uniform's"
     if arm == AHEAD and arms[MIXTURE]:
@@ -188,7 +188,7 @@ def _report_chance(arms: Arms) -> list[Claim]:
 
 
 def _measure_speedup(arm: str, arms: Arms) -> tuple[Interval, int, int]:
-    """Give how many times sooner than uniform draws an arm is, how many of its runs never were, and of how many."""
+    """Return how many times sooner than uniform draws an arm is, and how many of how many runs never kept the level."""
     baselines = [UNIFORM] if arm == AGAIN or not arms[AGAIN] else [UNIFORM, AGAIN]
     mine, *theirs = ({r.config["seed"]: r.result["sustained"] for r in arms[name]} for name in (arm, *baselines))
     seeds = sorted(set(mine).intersection(*theirs))

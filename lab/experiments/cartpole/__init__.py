@@ -2,9 +2,8 @@
 
     python -m lab reproduce cartpole
 
-The feedback is the temporal difference error of what was replayed.  What the mixture does to the second moment is
-computed exactly, from all transitions of the buffer at the time; what all this does to the reward is a matter of many
-seeds.
+The feedback is the temporal difference error of the replayed transitions. The second moment of the mixture is exact: it
+is computed from all transitions in the buffer at the time. Effects on the reward take many seeds to show.
 """
 
 from lab.experiments.cartpole.findings import findings

@@ -22,9 +22,9 @@ class Network:
     Parameters
     ----------
     sizes
-        Features, hidden layers, and outputs.
+        Numbers of features, of units in each hidden layer, and of outputs.
     rng
-        Where the first values come from: uniform up to one over the root of a layer's inputs, as is usual.
+        Generator of the initial values: uniform up to one over the root of a layer's inputs, as is usual.
     """
 
     def __init__(self, sizes: Sequence[int], rng: np.random.Generator) -> None:
@@ -40,14 +40,14 @@ class Network:
             parameter.grad = gradient  # `backward` adds to it in place
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Give the outputs (rows, outputs) of features (rows, features), fit for `backward`."""
+        """Return the outputs (rows, outputs) of features (rows, features), for `backward`."""
         for W, b in self.layers[:-1]:
             x = torch.addmm(b, x, W).relu_()
         W, b = self.layers[-1]
         return torch.addmm(b, x, W)
 
     def plain(self, x: Vector) -> Vector:
-        """Give the outputs of one row of features or of many, by NumPy, where no gradient is asked for."""
+        """Return the outputs of one or many rows of features by NumPy, where no gradient is needed."""
         for W, b in self._arrays[:-1]:
             x = x @ W
             x += b
@@ -56,14 +56,14 @@ class Network:
         return np.asarray(x @ W + b)
 
     def copy(self) -> "Network":
-        """Give a network with the same parameters in memory of its own."""
+        """Return a copy with its own parameters."""
         twin = Network(self.sizes, np.random.default_rng(0))
         twin.flat.copy_(self.flat)
         return twin
 
 
 def _cut_views(flat: Tensor, shapes: Sequence[tuple[int, int]]) -> list[tuple[Tensor, Tensor]]:
-    """Cut a vector into the matrix and the bias of every layer."""
+    """Return views of a vector as the matrix and the bias of every layer."""
     found, place = [], 0
     for ins, outs in shapes:
         end = place + ins * outs
@@ -74,7 +74,7 @@ def _cut_views(flat: Tensor, shapes: Sequence[tuple[int, int]]) -> list[tuple[Te
 
 @dataclass(frozen=True)
 class Settings:
-    """All numbers of the agent, the same for all arms; chosen with uniform replay on seeds 900 to 907.
+    """Settings of the agent, the same for all arms; chosen with uniform replay on seeds 900 to 907.
 
     The chance of a random action falls from one to `least_chance`, by half every `half_life` steps.
     """
@@ -91,12 +91,12 @@ class Settings:
     least_chance: float = 0.02
 
     def chance(self, steps: int) -> float:
-        """Give the chance of a random action after so many steps."""
+        """Return the chance of a random action after so many steps."""
         return float(max(self.least_chance, 0.5 ** (steps / self.half_life)))
 
 
 class Agent:
-    """Two networks: one that learns and acts, and one that follows it slowly and tells what is yet to come.
+    """A DQN agent with two networks: one learns and acts, the other follows it slowly and estimates future rewards.
 
     The temporal difference error of a transition is
 
@@ -112,11 +112,11 @@ class Agent:
         self._adam = torch.optim.Adam([self.online.flat], settings.step, fused=True)
 
     def act(self, observation: Vector) -> int:
-        """Give the action that looks best."""
+        """Return the action with the highest estimated value."""
         return int(self.online.plain(observation).argmax())
 
     def learn(self, batch: Batch, weights: FloatArray) -> FloatArray:
-        """Take one step, let the slow network follow, and give the errors as they were before it."""
+        """Take one step, let the slow network follow, and return the errors from before the step."""
         values = self.online(torch.from_numpy(batch.observations)).gather(1, torch.from_numpy(batch.actions)[:, None])
         errors = values.detach().numpy()[:, 0] - self._goals(batch)
         slopes = (2.0 / len(weights) * weights * errors).astype(np.float32)  # of the mean of weight * delta^2
@@ -128,18 +128,18 @@ class Agent:
         return np.asarray(errors, dtype=np.float64)
 
     def errors(self, batch: Batch) -> FloatArray:
-        """Give the temporal difference errors of a batch and learn nothing."""
+        """Return the temporal difference errors of a batch without learning from them."""
         values = self.online.plain(batch.observations)[np.arange(len(batch.actions)), batch.actions]
         return np.asarray(values - self._goals(batch), dtype=np.float64)
 
     def _goals(self, batch: Batch) -> Vector:
-        """Reward, and what the slow network thinks of the action that the other would take next."""
+        """Return rewards plus the slow network's discounted values of the next actions of the online network."""
         best = self.online.plain(batch.next_observations).argmax(1)
         value = self.slow.plain(batch.next_observations)[np.arange(len(best)), best]
         return np.asarray(batch.rewards + batch.discounts * value)
 
     def _clip(self) -> None:
-        """Shorten the gradient to the length that is allowed: a weighted square has no other bound."""
+        """Clip the gradient to the largest allowed length: weighted squares are not bounded otherwise."""
         length = float(torch.linalg.vector_norm(self.online.flat.grad))
         if length > self.settings.clip:
             self.online.flat.grad.mul_(self.settings.clip / length)

@@ -1,4 +1,4 @@
-"""What the CartPole runs show: claims and figures."""
+"""Findings of the CartPole experiment: claims and figures."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -7,8 +7,8 @@ import numpy as np
 
 from lab.arrays import FloatArray
 from lab.experiments.cartpole import mixture, rewards
+from lab.experiments.cartpole.comparison import CartPoleComparison
 from lab.experiments.cartpole.protocol import COMPONENTS, EVEN, UNIFORM, VRM
-from lab.experiments.cartpole.table import Table, pool_arms
 from lab.reproduce.findings import Evolution, Findings, Picture
 from lab.reproduce.records import Record
 from varmix.components import PAPER_SETTINGS
@@ -17,48 +17,48 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SMOOTHED_EPISODES = 10  # episodes
+SMOOTHED_EPISODES = 10
 MAX_PLOTTED_REWARD = 510  # an episode of CartPole-v1 ends at a reward of 500
 EPSILONS, ALPHAS = (sorted({setting[part] for setting in PAPER_SETTINGS}) for part in (0, 1))
 
 
-def draw_evolution(table: Table) -> "Figure":
-    """Draw rewards over episodes, and below them the mixture."""
+def draw_evolution(comparison: CartPoleComparison) -> "Figure":
+    """Draw rewards over episodes, and the mixture below."""
     from lab.plots import make_panels
 
     drawn, (above, below) = make_panels(1, 2, width=7.0, height=3.2)
-    _plot_rewards(above, table)
-    if table.results(VRM):
-        average = table.mixtures().mean(axis=0)
+    _plot_rewards(above, comparison)
+    if comparison.results(VRM):
+        average = comparison.mixtures().mean(axis=0)
         _plot_components(below, list(range(1, len(average) + 1)), average)
         below.set(xlabel="episodes", ylabel="weight", ylim=(0, None), title="mixture of VRM")
         below.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return drawn
 
 
-def _plot_rewards(panel: "Axes", table: Table) -> None:
+def _plot_rewards(panel: "Axes", comparison: CartPoleComparison) -> None:
     from lab.plots import plot_band
 
     arms = {VRM: VRM, UNIFORM: UNIFORM, EVEN: EVEN}
     for word, worst in (("best", False), ("worst", True)):
-        if (single := table.single(worst=worst)) is not None:
+        if (single := comparison.single(worst=worst)) is not None:
             arms[single] = f"{single} ({word} single)" if single not in arms else f"{single} (the only single)"
     for index, (arm, label) in enumerate(arms.items()):
-        rows = smooth_rows(table.rewards(*pool_arms(arm)))
+        rows = smooth_rows(comparison.rewards(*comparison.pool(arm)))
         if rows.size:
-            x = np.arange(1, rows.shape[1] + 1) + (table.episodes - rows.shape[1])
+            x = np.arange(1, rows.shape[1] + 1) + (comparison.episodes - rows.shape[1])
             plot_band(panel, x.tolist(), rows.tolist(), label, index)
     panel.set(
         xlabel="episodes",
         ylabel="reward",
-        ylim=(0, MAX_PLOTTED_REWARD if table.is_full_length else None),
+        ylim=(0, MAX_PLOTTED_REWARD if comparison.is_full_length else None),
         title=f"mean reward of {SMOOTHED_EPISODES} episodes",
     )
     panel.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def smooth_rows(rows: FloatArray, over: int = SMOOTHED_EPISODES) -> FloatArray:
-    """Give the mean of every so many consecutive episodes, or of all if there are fewer, a row per run.
+    """Return moving averages over `over` episodes, or over all if there are fewer, one row per run.
 
     Examples
     --------
@@ -68,16 +68,16 @@ def smooth_rows(rows: FloatArray, over: int = SMOOTHED_EPISODES) -> FloatArray:
     return np.asarray(np.lib.stride_tricks.sliding_window_view(rows, min(over, rows.shape[1]), axis=1).mean(axis=2))
 
 
-def draw_moments(table: Table) -> "Figure":
-    """Draw second moments against uniform's over episodes."""
+def draw_moments(comparison: CartPoleComparison) -> "Figure":
+    """Draw second moments relative to uniform draws over episodes."""
     from lab.plots import format_axis, make_panels
 
     drawn, (panel,) = make_panels(1, width=7.0, height=3.6)
-    x = table.looks()
-    _plot_components(panel, x, _average_runs(table.moments(VRM, "components")))
-    panel.plot(x, _average_runs(table.moments(VRM)), color="black", linewidth=2.4, label=VRM)
+    x = comparison.looks()
+    _plot_components(panel, x, _average_runs(comparison.moments(VRM, "components")))
+    panel.plot(x, _average_runs(comparison.moments(VRM)), color="black", linewidth=2.4, label=VRM)
     panel.plot(
-        x, _average_runs(table.moments(VRM, "ideal")), color="black", linewidth=1.0, linestyle=":", label="ideal"
+        x, _average_runs(comparison.moments(VRM, "ideal")), color="black", linewidth=1.0, linestyle=":", label="ideal"
     )
     panel.set(xlabel="episodes", ylabel="second moment against uniform", yscale="log")
     format_axis(panel.yaxis)
@@ -86,12 +86,12 @@ def draw_moments(table: Table) -> "Figure":
 
 
 def _average_runs(rows: FloatArray) -> FloatArray:
-    """Give the geometric mean over runs."""
+    """Return the geometric mean over runs."""
     return np.asarray(np.exp(np.log(rows).mean(axis=0)))
 
 
 def _plot_components(panel: "Axes", x: list[int], columns: FloatArray) -> None:
-    """Draw a line per component: the colour tells alpha, the dashes tell epsilon."""
+    """Draw one line per component: the colour shows alpha, the dashes show epsilon."""
     from lab.plots import COLORS, DASHES
 
     for j, (epsilon, alpha) in enumerate(PAPER_SETTINGS):
@@ -102,13 +102,13 @@ def _plot_components(panel: "Axes", x: list[int], columns: FloatArray) -> None:
 
 def findings(records: Sequence[Record]) -> Findings:
     """Compare the arms."""
-    table = Table(records)
+    comparison = CartPoleComparison(records)
     return Findings(
         experiment="cartpole",
         title="Section 6.3: prioritised replay in CartPole",
-        claims=[*mixture.judge_mixture(table), *rewards.judge_rewards(table)],
-        pictures=_make_pictures(table),
-        evolutions=[_make_evolution(table)] if table.results(VRM) else [],
+        claims=[*mixture.judge_mixture(comparison), *rewards.judge_rewards(comparison)],
+        pictures=_make_pictures(comparison),
+        evolutions=[_make_evolution(comparison)] if comparison.results(VRM) else [],
         notes=[
             "Agent: a DQN with double targets, soft updates, and a batch of 64 after every step, in Gymnasium's "
             "CartPole-v1. Importance weights are exact in all arms.",
@@ -121,9 +121,9 @@ def findings(records: Sequence[Record]) -> Findings:
     )
 
 
-def _make_pictures(table: Table) -> list[Picture]:
+def _make_pictures(comparison: CartPoleComparison) -> list[Picture]:
     found = []
-    if table.arms:
+    if comparison.arms:
         found.append(
             Picture(
                 "cartpole",
@@ -131,10 +131,10 @@ def _make_pictures(table: Table) -> list[Picture]:
                 "Figure 4 shows the rewards: look whether VRM keeps up with the best single setting.",
                 "Reward curves of five arms rising together within wide bands; below them the weights of ten "
                 "components, of which one grows and the others shrink.",
-                lambda: draw_evolution(table),
+                lambda: draw_evolution(comparison),
             )
         )
-    if table.looks() and table.results(VRM):
+    if comparison.looks() and comparison.results(VRM):
         found.append(
             Picture(
                 "cartpole-moments",
@@ -142,17 +142,17 @@ def _make_pictures(table: Table) -> list[Picture]:
                 "and the least of any law. The paper has no such figure: look how soon VRM falls to the lowest one.",
                 "Curves of nine components below one, those with alpha 0.9 lowest, and VRM's falling from near one to "
                 "the lowest of them.",
-                lambda: draw_moments(table),
+                lambda: draw_moments(comparison),
             )
         )
     return found
 
 
-def _make_evolution(table: Table) -> Evolution:
-    average = table.mixtures().mean(axis=0)
+def _make_evolution(comparison: CartPoleComparison) -> Evolution:
+    average = comparison.mixtures().mean(axis=0)
     return Evolution(
         "cartpole-mixture",
-        f"The mixture in CartPole, mean of {len(table.results(VRM))} seeds",
+        f"The mixture in CartPole, mean of {len(comparison.results(VRM))} seeds",
         "episodes",
         "weight",
         list(range(1, len(average) + 1)),

@@ -13,7 +13,7 @@ UNIFORM, AGAIN, EVEN, VRM = "uniform", "uniform again", "fixed mixture", "VRM"
 
 
 def format_setting(setting: tuple[float, float]) -> str:
-    """Say a setting of prioritised replay.
+    """Write a setting of prioritised replay.
 
     Examples
     --------
@@ -25,10 +25,19 @@ def format_setting(setting: tuple[float, float]) -> str:
 
 @dataclass(frozen=True)
 class Arm:
-    """What a replay buffer is given: the settings of its components and the learner of the mixture.
+    """An arm: how its replay buffer draws.
 
-    The last component is uniform.  An arm with another `stream` has other random numbers for everything: first network,
-    environment, actions and draws.  The buffer of an arm that is `looked` at is gone through from time to time.
+    Attributes
+    ----------
+    settings
+        Epsilon and alpha of every component; a uniform component is added as the last one.
+    learner
+        Learner of the mixture.
+    stream
+        Arms with different streams have different random numbers for initial network, environment, actions and draws.
+        Default: 0.
+    looked
+        Whether mixtures and second moments over the whole buffer are recorded. Default: False.
     """
 
     settings: Sequence[tuple[float, float]]
@@ -49,15 +58,13 @@ ARMS = {
 }
 BASELINES = (UNIFORM, AGAIN)  # pooled: no arm is compared with one lucky set of runs
 STRONGEST_ALPHA = max(alpha for _, alpha in PAPER_SETTINGS)
-
-
 SEED_COUNTS, EPISODE_COUNTS = {"quick": 20, "full": 50}, {"quick": 25, "full": 200}
 
 
 def plan(mode: Mode) -> list[Config]:
-    """All arms on 50 seeds; in quick mode two arms on 20 seeds, as long as it takes to see which component leads.
+    """Plan all arms on 50 seeds; in quick mode two arms on 20 seeds, with enough episodes to see which component leads.
 
-    Seeds 900 to 907 are those that the agent's settings were chosen on.
+    The agent's settings were chosen on seeds 900 to 907, which are not among these.
     """
     arms = ARMS if mode == "full" else (UNIFORM, VRM)
     return [
@@ -68,14 +75,14 @@ def plan(mode: Mode) -> list[Config]:
 
 
 def run(config: Config) -> Result:
-    """Play, and write down rewards, mixtures and costs."""
-    from lab.experiments.cartpole import training as runs  # it imports PyTorch, which plans and findings do without
+    """Play and record rewards, mixtures and second moments."""
+    from lab.experiments.cartpole import training as runs  # imports PyTorch, which plans and findings do not need
 
     return runs.run(config)
 
 
 def seconds(config: Config) -> float:
-    """About 0.7 ms a step; how many steps there are depends on how well it learns."""
+    """Estimate the seconds of a run: 0.7 ms a step; the number of steps depends on how well the agent learns."""
     if config["episodes"] < EPISODE_COUNTS["full"]:
         return float(0.2 + 0.7e-3 * config["episodes"] * 25)
     return float(3.0 + 0.7e-3 * config["episodes"] * 220)

@@ -1,4 +1,4 @@
-"""One run of an agent, with its rewards, mixtures and second moments on the way."""
+"""One run of an agent, with rewards, mixtures and second moments over time."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,19 @@ Environment: TypeAlias = Any  # Gymnasium's
 
 
 class Course(NamedTuple):
-    """What came of a run: rewards by episode, steps, the gain, and seconds, of which those inside the buffer."""
+    """A finished run.
+
+    Attributes
+    ----------
+    rewards
+        Sum of the rewards of every episode.
+    steps
+        Steps in the environment.
+    gain
+        Gain that the meter read.
+    seconds, buffer_seconds
+        CPU seconds of the run, and those inside the buffer.
+    """
 
     rewards: list[float]
     steps: int
@@ -30,7 +42,7 @@ class Course(NamedTuple):
 
 
 class Player:
-    """An agent, an environment and a buffer, and the clock that runs while the buffer works."""
+    """An agent that plays in an environment and learns from a buffer, with a clock for the work of the buffer."""
 
     def __init__(
         self, agent: Agent, environment: Environment, buffer: ReplayBuffer, seed: np.random.SeedSequence
@@ -45,7 +57,7 @@ class Player:
         self.buffer_seconds = 0.0
 
     def episode(self) -> float:
-        """Play to the end of an episode, learn after every step, and give the sum of the rewards."""
+        """Play an episode, learn after every step, and return the sum of the rewards."""
         observation, _ = self._environment.reset(seed=self._seed)
         self._seed, total, over = None, 0.0, False
         while not over:
@@ -84,9 +96,9 @@ def play_episodes(
     episodes: int,
     look: Look = lambda episode, agent, buffer: None,
 ) -> Course:
-    """Run some episodes; `make` gives a buffer for an environment, and `look` sees it after every episode.
+    """Play some episodes; `make` builds the buffer of an environment, and `look` is called after every episode.
 
-    Seconds are of this thread, because other work on the machine would only add to them, and without the looks.
+    Seconds are CPU time of this thread, which leaves out other work on the machine, and without the looks.
     """
     import gymnasium
     import torch
@@ -111,7 +123,7 @@ def play_episodes(
 
 
 def _compile_buffer(buffer: ReplayBuffer, environment: Environment, settings: Settings) -> None:
-    """Use a buffer once, so that what is compiled is compiled before the clock runs."""
+    """Use a buffer once, to compile everything before the clock runs."""
     observation, _ = environment.reset(seed=0)
     for _ in range(settings.batch):
         buffer.add(observation, 0, 1.0, observation, False, False)
@@ -120,22 +132,22 @@ def _compile_buffer(buffer: ReplayBuffer, environment: Environment, settings: Se
     buffer.update(draw, np.ones(settings.batch))
 
 
-COST_TOLERANCE = 1e-3  # of the best mixture's cost: far below what is told of it
+COST_TOLERANCE = 1e-3  # of the best mixture's cost: far below the precision of the claims
 
 
 class Costs(NamedTuple):
-    """Second moments of a weighted error drawn from the buffer as it is, with the networks as they are.
+    """Second moments of a weighted error, drawn from the present buffer with the present networks.
 
     Attributes
     ----------
     components
-        f_j = mean( delta^2 / q_j ) of every component alone, the uniform one last: mean( delta^2 ).
+        f_j = mean( delta^2 / q_j ) of every component alone; mean( delta^2 ) of the uniform one, which is last.
     mixture
-        That of the present mixture.
+        Second moment of the present mixture.
     best
-        That of the best mixture of these components.
+        Second moment of the best mixture of these components.
     ideal
-        mean( |delta| )^2, the least that any law could have.
+        mean( |delta| )^2, the lowest that any distribution could have.
     """
 
     components: list[float]
@@ -145,7 +157,7 @@ class Costs(NamedTuple):
 
 
 def measure_costs(agent: Agent, buffer: ReplayBuffer) -> Costs:
-    """Ask for the errors of all transitions, and tell nobody."""
+    """Compute second moments from the errors of all transitions, without feedback to the sampler."""
     everything = buffer.sampler.draw_all()
     norms = np.abs(agent.errors(buffer.transitions(everything.indices)))
     squares, ratios = norms**2, everything.ratios
@@ -157,11 +169,11 @@ def measure_costs(agent: Agent, buffer: ReplayBuffer) -> Costs:
     )
 
 
-EPISODES_PER_LOOK = 5  # episodes between two looks at all of the buffer
+EPISODES_PER_LOOK = 5  # between two evaluations of the whole buffer
 
 
 def run(config: Config) -> Result:
-    """Play, and write down rewards, mixtures and costs."""
+    """Play and record rewards, mixtures and second moments."""
     arm, settings = ARMS[config["arm"]], Settings()
     looks = Looks(arm)
 
@@ -181,7 +193,7 @@ def run(config: Config) -> Result:
 
 
 class Looks:
-    """What is seen of the buffer after episodes: the mixture, and from time to time all costs."""
+    """Records of the buffer: the mixture after every episode, and from time to time all second moments."""
 
     def __init__(self, arm: Arm) -> None:
         self._arm = arm
@@ -190,7 +202,7 @@ class Looks:
             self.seen = {name: [] for name in ("mixtures", "looks", "components", "mixture", "best", "ideal")}
 
     def __call__(self, episode: int, agent: Agent, buffer: ReplayBuffer) -> None:
-        """Look."""
+        """Record the buffer after an episode, if the arm asks for it."""
         if not self._arm.looked:
             return
         self.seen["mixtures"].append(np.round(buffer.sampler.mixture, 5).tolist())

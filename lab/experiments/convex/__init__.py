@@ -2,8 +2,8 @@
 
     python -m lab reproduce convex
 
-Logistic regression and least squares by SGD with linear decay.  What people use today is not uniform draws with
-replacement but `shuffle=True`, so that is the baseline; every arm has its own best step, found on other seeds.
+Logistic regression and least squares by SGD with linear decay. The baseline is `shuffle=True`, which people use today,
+not uniform draws with replacement. Every arm has its own best step, found on other seeds.
 """
 
 from lab.experiments.convex.findings import findings, list_facts

@@ -1,4 +1,4 @@
-"""The arms of the convex experiment: one code path, only the sampler differs."""
+"""The arms of the convex experiment: one code path with different samplers."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -14,11 +14,11 @@ from varmix.learners import Fixed, Neyman
 
 RESHUFFLING, MIXTURE, CROSS, CROSS_NEYMAN = "reshuffling", "mixture", "mixture, cross", "mixture, cross, Neyman"
 AGAIN, ONCE, PROPORTIONAL = "reshuffling again", "shuffling once", "proportional"
-DEFAULT = "mixture, by default"  # what `Sampler(groups)` does: plain shuffling until the mixture pays
+DEFAULT = "mixture, by default"  # `Sampler(groups)`: plain shuffling until the mixture pays
 
 
 class FixedOrder(Family):
-    """Every point once an epoch, in one random order for the whole run: shuffling once."""
+    """Shuffling once: every point once per epoch, in one random order for the whole run."""
 
     def __init__(self, n: int, seed: int) -> None:
         self.k, self.c, self.space = 1, 1.0, Points(n)
@@ -27,7 +27,7 @@ class FixedOrder(Family):
 
     @property
     def has_uniform(self) -> bool:
-        """True: over an epoch it is nothing else."""
+        """True: over an epoch every point is drawn once."""
         return True
 
     @property
@@ -48,7 +48,7 @@ class FixedOrder(Family):
 
 @lru_cache(maxsize=4)
 def make_groups(name: str, kind: str = "auto", replacement: bool = False, resplit: str | None = None) -> Groups:
-    """Give the groups of a task; samplers get copies, so that they can be used again."""
+    """Return the groups of a task. They can be reused, because samplers copy them."""
     p = load_problem(name)
     X = p.rows.dense if p.rows.dense.size else make_sparse(p)
     task = "regression" if p.loss == "squared" else "classification"
@@ -85,5 +85,5 @@ ARMS: dict[str, Callable[[str, int], Sampler]] = {
     "mixture of norms": lambda name, seed: vrm(make_groups(name, "norms"), rng=seed),
     "mixture of clusters": lambda name, seed: vrm(make_groups(name, "clusters"), rng=seed),
 }
-# Arms that draw without replacement and always adapt: what the meter's thresholds are for.
+# Arms that draw without replacement and always adapt: the thresholds of the meter are for these.
 ADAPTIVE_ARMS = (MIXTURE, CROSS, CROSS_NEYMAN, "mixture of labels", "mixture of norms", "mixture of clusters")

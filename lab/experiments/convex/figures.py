@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lab.experiments.convex.arms import AGAIN, CROSS, DEFAULT, MIXTURE, ONCE, RESHUFFLING
-from lab.experiments.convex.table import Table
+from lab.experiments.convex.comparison import ConvexComparison
 from lab.reproduce.findings import Picture
 from varmix.meter import Interval
 
@@ -22,45 +22,45 @@ SHOWN_TASKS = {
 COMPARED_ARMS = {DEFAULT: "by default", MIXTURE: "always on", CROSS: "groups by norms", AGAIN: "shuffling again"}
 
 
-def list_pictures(table: Table) -> list[Picture]:
-    """Return loss curves, final losses by problem, and the mean of every arm beside what the meter read."""
+def list_pictures(comparison: ConvexComparison) -> list[Picture]:
+    """Return three pictures: loss curves, final losses by problem, and the mean of every arm with the meter's gain."""
     return [
         Picture(
             "convex-losses",
             "Excess training loss against gradients, mean and 95 % band over seeds, each method at its own best step. "
             "The paper compares with uniform draws; the baseline here is plain shuffling.",
             "Panels with falling lines, one panel a problem: varmix beside plain shuffling.",
-            lambda: draw_losses(table),
+            lambda: draw_losses(comparison),
         ),
         Picture(
             "convex-ratios",
             "Final excess loss beside that of plain shuffling, by problem, batch 32, 95 % intervals. Left of one is "
             "better. The paper has no such figure.",
             "Dots with intervals, a row a problem, around a line at one.",
-            lambda: draw_ratios(table),
+            lambda: draw_ratios(comparison),
         ),
         Picture(
             "convex-arms",
             "Left: the mean of every sampler. Right: what the gain meter read early, and how much lower the excess was "
             "in the end; the dashed line is improvement = gain.",
             "A panel of dots with intervals around one, and a scatter of improvement against early gain.",
-            lambda: draw_arms(table),
+            lambda: draw_arms(comparison),
         ),
     ]
 
 
-def draw_losses(table: Table) -> "Figure":
-    """Draw excess loss against gradients: of real data where they were run, else of the first problems."""
+def draw_losses(comparison: ConvexComparison) -> "Figure":
+    """Draw excess loss against gradients, on real data if any was run, else on the first problems."""
     from lab.plots import make_panels
 
-    tasks = {task: title for task, title in SHOWN_TASKS.items() if task in table.tasks}
-    tasks = tasks or {task: task for task in table.tasks[:3]}
+    tasks = {task: title for task, title in SHOWN_TASKS.items() if task in comparison.tasks}
+    tasks = tasks or {task: task for task in comparison.tasks[:3]}
     drawn, panels = make_panels(len(tasks), width=2.9, height=3.1)
     for panel, (task, title) in zip(panels, tasks.items(), strict=True):
         for index, (name, arms) in enumerate(
             {"plain shuffling": (RESHUFFLING, AGAIN), "varmix": (DEFAULT,), "shuffling once": (ONCE,)}.items()
         ):
-            _plot_losses(panel, *table.curve(task, arms), name, index)
+            _plot_losses(panel, *comparison.curve(task, arms), name, index)
         panel.set(title=title, xlabel="gradients, thousands", yscale="log")
     panels[0].set_ylabel("excess training loss")
     lines, names = panels[0].get_legend_handles_labels()
@@ -82,17 +82,17 @@ def _plot_losses(panel: "Axes", x: list[float], rows: list[list[float]], name: s
         panel.fill_between(thousands, low, high, color=color, alpha=0.2, linewidth=0)
 
 
-def draw_ratios(table: Table) -> "Figure":
-    """Draw final excess beside that of reshuffling, by problem."""
+def draw_ratios(comparison: ConvexComparison) -> "Figure":
+    """Draw final excess relative to reshuffling, by problem."""
     from lab.plots import format_axis, make_panels
 
-    drawn, (panel,) = make_panels(1, width=6.4, height=1.2 + 0.3 * len(table.tasks))
-    arms = [arm for arm in COMPARED_ARMS if arm in table.arms]
+    drawn, (panel,) = make_panels(1, width=6.4, height=1.2 + 0.3 * len(comparison.tasks))
+    arms = [arm for arm in COMPARED_ARMS if arm in comparison.arms]
     for index, arm in enumerate(arms):
-        places = [-row + 0.18 * ((len(arms) - 1) / 2 - index) for row in range(len(table.tasks))]
-        ratios = [table.relative(task, 32, arm) for task in table.tasks]
+        places = [-row + 0.18 * ((len(arms) - 1) / 2 - index) for row in range(len(comparison.tasks))]
+        ratios = [comparison.relative(task, 32, arm) for task in comparison.tasks]
         _plot_ratios(panel, places, ratios, index, COMPARED_ARMS[arm])
-    panel.set_yticks([-row for row in range(len(table.tasks))], table.tasks)
+    panel.set_yticks([-row for row in range(len(comparison.tasks))], comparison.tasks)
     panel.set(xlabel="final excess loss / that of plain shuffling", xscale="log")
     panel.axvline(1.0, color="black", linewidth=0.8)
     drawn.legend(loc="outside upper center", ncols=len(arms))
@@ -100,27 +100,27 @@ def draw_ratios(table: Table) -> "Figure":
     return drawn
 
 
-def draw_arms(table: Table) -> "Figure":
-    """Draw the mean of every arm, and what the meter read."""
+def draw_arms(comparison: ConvexComparison) -> "Figure":
+    """Draw the mean of every arm, and improvement against the gain that the meter read."""
     from lab.plots import format_axis, make_panels
 
     drawn, (left, right) = make_panels(2, width=4.2, height=3.6)
-    tasks = table.six or table.tasks
-    others = [arm for arm in table.arms if arm not in (RESHUFFLING, AGAIN)]
-    _plot_ratios(left, [-row for row in range(len(others))], [table.over(tasks, 32, arm) for arm in others], 0)
-    left.set_yticks([-row for row in range(len(others))], [_label_arm(table, arm, tasks) for arm in others])
+    tasks = comparison.six or comparison.tasks
+    others = [arm for arm in comparison.arms if arm not in (RESHUFFLING, AGAIN)]
+    _plot_ratios(left, [-row for row in range(len(others))], [comparison.over(tasks, 32, arm) for arm in others], 0)
+    left.set_yticks([-row for row in range(len(others))], [_label_arm(comparison, arm, tasks) for arm in others])
     left.set(xlabel="final excess loss / that of plain shuffling", xscale="log")
     left.set(title=f"mean of {len(tasks)} problem{'s' * (len(tasks) != 1)}")
     left.axvline(1.0, color="black", linewidth=0.8)
-    _plot_gains(right, table)
+    _plot_gains(right, comparison)
     for axis in (left.xaxis, right.xaxis, right.yaxis):
         format_axis(axis)
     return drawn
 
 
-def _label_arm(table: Table, arm: str, tasks: list[str]) -> str:
-    """Say so where the mean of an arm is over fewer tasks than those beside it."""
-    ran = sum(table.relative(task, 32, arm) is not None for task in tasks)
+def _label_arm(comparison: ConvexComparison, arm: str, tasks: list[str]) -> str:
+    """Write the name of an arm, with the number of tasks if its mean is over fewer than all."""
+    ran = sum(comparison.relative(task, 32, arm) is not None for task in tasks)
     return arm if ran == len(tasks) else f"{arm} (of {ran})"
 
 
@@ -138,10 +138,10 @@ def _plot_ratios(panel: "Axes", places: list[float], ratios: list[Interval | Non
             label = None
 
 
-def _plot_gains(panel: "Axes", table: Table) -> None:
+def _plot_gains(panel: "Axes", comparison: ConvexComparison) -> None:
     from lab.plots import COLORS
 
-    pairs = [pair for pair in table.pairs() if np.isfinite(pair[-1].value)]
+    pairs = [pair for pair in comparison.pairs() if np.isfinite(pair[-1].value)]
     for index, arm in enumerate(dict.fromkeys(arm for arm, *_ in pairs)):
         mine = [(gain, 1 / beside.value) for other, _, _, gain, beside in pairs if other == arm]
         x, y = zip(*mine, strict=True)

@@ -1,7 +1,8 @@
-"""The runs: every arm looks for its own best step on some seeds, and is measured on others."""
+"""The runs: the best step of every arm is searched on some seeds, and the arm is measured on others."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from lab.experiments.convex.arms import AGAIN, ARMS, CROSS, DEFAULT, MIXTURE, ONCE, RESHUFFLING
 from lab.experiments.convex.tasks import (
@@ -16,20 +17,23 @@ from lab.experiments.convex.tasks import (
 from lab.reproduce.experiment import Mode
 from lab.reproduce.records import Config, Record, Result
 from lab.statistics import geometric_mean
+from lab.step_search import drop_infinite, record_search, search_step
 from varmix import solvers
 from varmix.solvers.schedules import LinearDecay
 
 BATCH_SIZES = (32, 1)
 TUNING_SEEDS, TEST_SEEDS = range(900, 904), range(12)
 BUNDLED_TEST_SEEDS = range(24)  # small problems are cheap, and their runs differ more
-BASELINE_TEST_SEEDS = range(36)  # of both arms of reshuffling, beside which everything is put
-# Least squares point by point has its best steps at the edge of stability, where one run in some blows up: four seeds
-# may not show it.
+BASELINE_TEST_SEEDS = range(36)  # of both arms of reshuffling, which everything is compared with
+# Least squares with batches of one has its best steps at the edge of stability, where a few runs diverge: four seeds
+# may not show that.
 EDGE_SEEDS = range(900, 912)
-COARSE_EXPONENTS = (-4.0, -2.0, 0.0, 2.0, 4.0)  # steps to begin with, as powers of two
-SMALLEST_EXCESS = 1e-15  # excess that cannot be told from none
-EARLY_RUN_SHARE = 0.3  # part of a run after which the meter is read: the stretch since the look before, half an epoch
-# Shorter runs, to see with how many draws the final excess of reshuffling is reached: parts of the number of epochs.
+COARSE_EXPONENTS = (-4.0, -2.0, 0.0, 2.0, 4.0)  # first steps to try, as powers of two
+# Finds the best step to half an octave.
+find_step = partial(search_step, start=COARSE_EXPONENTS, distances=(1.0, 0.5), limit=12.0)
+SMALLEST_EXCESS = 1e-15  # a lower excess is rounding error
+EARLY_RUN_SHARE = 0.3  # after this part of a run the meter is read: the gain over the last half epoch
+# Shorter runs show how many draws reach the final excess of reshuffling: parts of the number of epochs.
 EPOCH_SHARES = (0.2, 0.4, 0.6, 0.8)
 SHORTENED_ARMS = (MIXTURE, CROSS)
 OTHER_GROUP_ARMS = ("mixture of labels", "mixture of norms", "mixture of clusters")
@@ -41,7 +45,7 @@ Key = tuple[str, int, str, int]
 
 
 def plan(mode: Mode) -> list[Config]:
-    """One search for the best step per task, batch, arm and length of run."""
+    """Plan one step search per task, batch, arm and length of run."""
     return [
         {"part": "tune", "task": task, "batch": batch, "arm": arm, "epochs": epochs}
         for task, batch, arm, epochs in _list_keys(mode)
@@ -79,7 +83,7 @@ def _list_lengths(task: str, batch: int, arm: str, mode: Mode) -> list[int]:
 
 
 def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
-    """Every arm on every test seed, at its best step; before anything is known, at some step."""
+    """Plan every arm on every test seed at its best step; without records, at a made-up step, to count the runs."""
     best, assumed = best_steps(records), None if records else 0.0
     runs: list[Config] = []
     for task, batch, arm, epochs in _list_keys(mode):
@@ -97,40 +101,18 @@ def _choose_test_seeds(task: str, batch: int, arm: str) -> range:
 
 
 def best_steps(records: Iterable[Record]) -> dict[Key, float]:
-    """Give the exponents of the steps that were found."""
+    """Return the exponents of the steps that were found."""
     tuned = [r for r in records if r.config["part"] == "tune"]
     return {make_key(r.config): r.result["best"] for r in tuned}
 
 
 def make_key(config: Config) -> Key:
-    """Give what a run is compared by."""
+    """Return task, batch, arm and epochs of a run."""
     return config["task"], config["batch"], config["arm"], config["epochs"]
 
 
-def search_step(score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
-    """Give the exponent with the lowest score, to half an octave, and all that were tried.
-
-    From coarse steps to the neighbours of the best, an octave away, until it is better than both; then half an octave.
-
-    Examples
-    --------
-    >>> best, tried = search_step(lambda e: (e - 1.4) ** 2)
-    >>> best, sorted(tried)
-    (1.5, [-4.0, -2.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0])
-    """
-    tried = {e: score(e) for e in COARSE_EXPONENTS}
-    for distance in (1.0, 0.5):
-        while True:
-            best = min(tried, key=lambda e: (tried[e], e))
-            new = [e for e in (best - distance, best + distance) if e not in tried and abs(e) <= 12]
-            if not new:
-                break
-            tried |= {e: score(e) for e in new}
-    return best, tried
-
-
 def run(config: Config) -> Result:
-    """Search the step of an arm, or run it at the step that was found."""
+    """Search the step of an arm, or run the arm at the step that was found."""
     if config["part"] == "tune":
         return _tune_step(config)
     return _test_step(config)
@@ -144,12 +126,11 @@ def _tune_step(config: Config) -> Result:
         ends = [_run_arm(config, exponent, seed, evaluations_per_epoch=0)[0] for seed in seeds]
         return math.inf if math.inf in ends else geometric_mean(ends).value
 
-    best, tried = search_step(score)
-    return {"best": best, "tried": {str(e): _drop_infinite(value) for e, value in sorted(tried.items())}}
+    return record_search(*find_step(score))
 
 
 def _run_arm(config: Config, exponent: float, seed: int, evaluations_per_epoch: int) -> tuple[float, solvers.Result]:
-    """Run an arm; give its final excess, infinite if it diverged."""
+    """Run an arm and return its final excess, infinite if it diverged, and the result."""
     task = config["task"]
     p, sampler = load_problem(task), ARMS[config["arm"]](task, seed)
     step = LinearDecay(2.0**exponent * compute_step_unit(p))
@@ -174,21 +155,17 @@ def _test_step(config: Config) -> Result:
         (gain for gain, e in zip(gains, evaluations, strict=True) if e >= EARLY_RUN_SHARE * evaluations[-1]), gains[-1]
     )
     return {
-        "excess": _drop_infinite(end),
+        "excess": drop_infinite(end),
         "evaluations": evaluations,
-        "excesses": [_drop_infinite(max(loss - floor, SMALLEST_EXCESS)) for loss in result.trace.losses],
+        "excesses": [drop_infinite(max(loss - floor, SMALLEST_EXCESS)) for loss in result.trace.losses],
         "early_gain": early,
         "gain": result.meter.gain.value,
         "seconds": result.trace.seconds[-1],
     }
 
 
-def _drop_infinite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def seconds(config: Config) -> float:
-    """About 0.3 us a draw, more for long rows and many groups, and some for every epoch; a search makes forty runs."""
+    """Estimate the seconds of a run: 0.3 us a draw, more for long rows and many groups; a search makes 40 runs."""
     rows, columns = TASKS[config["task"]].shape
     each = 2e-7 + 3e-9 * min(columns, 120) + (1e-7 if "cross" in config["arm"] else 0.0)
     return float(config["epochs"] * (rows * each + 4e-4) * (40 if config["part"] == "tune" else 1))

@@ -1,4 +1,4 @@
-"""The problems of the convex experiment: real data, a linear model, and the least loss that it can have."""
+"""The problems of the convex experiment: real data, a linear model, and its minimal loss."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,22 +15,23 @@ L2 = 1e-4  # scikit-learn's default
 
 @dataclass(frozen=True)
 class Task:
-    """What is predicted from what.
+    """A task: a data set and what to predict.
 
     Attributes
     ----------
     data
-        The data set.
+        Name of the data set.
     epochs
-        Passes in a run.
+        Epochs of a run. Default: 10.
     positive
-        The class that is told from the rest; None regresses the target.
+        Class to distinguish from the others. Default: None, regression of the target.
     column
-        The feature that is the target instead of `y`.
+        Feature that is the target instead of `y`. Default: None.
     listed
-        Whether it is one of those that settings were chosen on; the others are there to see whether they hold there.
+        Whether settings were chosen with this task in view; the others show whether the settings hold beyond.
+        Default: True.
     bundled
-        Whether the data come with scikit-learn, so that they are always at hand.
+        Whether the data come with scikit-learn, so that they are always at hand. Default: False.
     """
 
     data: str
@@ -42,7 +43,7 @@ class Task:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Points and features."""
+        """Numbers of points and features."""
         return BUNDLED_SHAPES[self.data] if self.bundled else datasets.SETS[self.data].shape
 
     @property
@@ -79,7 +80,7 @@ TASKS = {
 }
 BUNDLED_TASKS = [name for name, task in TASKS.items() if task.bundled]
 LISTED_TASKS = [name for name, task in TASKS.items() if task.listed]
-# `adult` has little to gain, and is there to see that nothing is lost.
+# `adult` has little to gain: it shows whether anything is lost.
 SIX_TASKS = [name for name in LISTED_TASKS if name != "adult"]
 
 
@@ -90,7 +91,10 @@ def at_hand() -> list[str]:
 
 @lru_cache(maxsize=2)
 def load_problem(name: str) -> Linear:
-    """Give the problem: standardised features (the words of w8a stay 0 or 1, sparse), an intercept, a small penalty."""
+    """Return the problem of a task, with an intercept and a small penalty.
+
+    Features are standardised, except the words of w8a, which stay sparse and 0 or 1.
+    """
     task = TASKS[name]
     X, y = task.load()
     if task.column is not None:
@@ -116,7 +120,7 @@ def _standardise_columns(X: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=2)
 def find_minimum(name: str) -> float:
-    """Give the least value of the objective, by Newton's method."""
+    """Return the minimum of the objective, by Newton's method."""
     p = load_problem(name)
     rows = p.rows.dense if p.rows.dense.size else make_sparse(p).toarray()
     A = np.column_stack([rows, np.ones(p.n)])
@@ -138,13 +142,13 @@ def find_minimum(name: str) -> float:
 
 
 def make_sparse(p: Linear) -> Any:  # noqa: ANN401 - SciPy has no types
-    """Give the rows of a sparse problem as a SciPy matrix."""
+    """Return the rows of a sparse problem as a SciPy matrix."""
     from scipy.sparse import csr_matrix
 
-    # A copy: those of the problem are read-only, which k-means of scikit-learn does not take.
+    # Copy, because the arrays of the problem are read-only and k-means of scikit-learn does not accept that.
     return csr_matrix((p.rows.data, p.rows.indices, p.rows.indptr), shape=(p.n, p.features), copy=True)
 
 
 def compute_step_unit(p: Linear) -> float:
-    """Give the unit of steps: one over the mean squared length of the rows."""
+    """Return the unit of steps: one over the mean squared length of the rows."""
     return float(1.0 / np.mean(p.lengths**2))

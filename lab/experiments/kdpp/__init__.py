@@ -3,8 +3,8 @@
     python -m lab reproduce kdpp
 
 First as printed: step 1e-4 / sqrt(t), 100 epochs, batches of five, three ridges, importance weights softly truncated.
-Then a fair comparison: unbiased weights, every method with its own best step, chosen on other seeds, and what counts is
-from when on an excess error is *sustained*.
+Then a fair comparison: unbiased weights, the best step of every method, chosen on other seeds, and the iteration from
+which an excess error is *sustained*.
 """
 
 from lab.experiments.kdpp.findings import findings

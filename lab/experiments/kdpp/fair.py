@@ -1,4 +1,4 @@
-"""The fair comparison of section 6.2: unbiased weights, the best step for each arm, levels that are kept."""
+"""The fair comparison of section 6.2: unbiased weights, the best step of each arm, sustained error levels."""
 
 import math
 from itertools import product
@@ -14,7 +14,7 @@ from varmix.meter import Interval
 
 
 class Fair:
-    """The fair comparison: every arm at the step that was chosen for a level."""
+    """The runs of the fair comparison: every arm at the step that was chosen for a level."""
 
     def __init__(self, records: list[Record], paces: dict[tuple[str, str], tuple[float, ...]]) -> None:
         self.records = records
@@ -23,28 +23,28 @@ class Fair:
         self.arms = [arm for arm in FAIR_ARMS if any(r.config["arm"] == arm for r in records)]
 
     def at(self, arm: str, means: str, level: int) -> list[Record]:
-        """Give the runs of an arm with the step chosen for a level, in the order of the seeds."""
+        """Return the runs of an arm with the step chosen for a level, in the order of the seeds."""
         mine = [r for r in self.records if (r.config["arm"], r.config["means"]) == (arm, means)]
         mine = [r for r in mine if r.config["pace"] == self.paces[means, arm][level]]
         return sorted(mine, key=lambda r: int(r.config["seed"]))
 
     def speed_up(self, arm: str, means: str, level: int) -> Interval:
-        """Give how many times sooner than uniform sets an arm keeps to a level, seed by seed."""
+        """Return how many times sooner than uniform sets an arm sustains a level, paired by seed."""
         mine, theirs = self._reached(arm, means, level), self._reached("uniform", means, level)
         seeds = sorted(set(mine) & set(theirs))
         return times_sooner([mine[seed] for seed in seeds], [theirs[seed] for seed in seeds], ITERATIONS)
 
     def _reached(self, arm: str, means: str, level: int) -> dict[int, int | None]:
-        """Give the iterations by seed, at least one: some data start below a level."""
+        """Return the iterations by seed, at least one because some data start below a level."""
         found = {r.config["seed"]: r.result["reached"][level] for r in self.at(arm, means, level)}
         return {seed: None if t is None else max(t, 1) for seed, t in found.items()}
 
     def missed(self, arm: str, means: str, level: int) -> int:
-        """Give how many runs did not keep to a level."""
+        """Return how many runs did not sustain a level."""
         return sum(r.result["reached"][level] is None for r in self.at(arm, means, level))
 
     def edges(self) -> list[str]:
-        """Give the arms whose chosen pace is the least or largest that was tried, so that another may be better."""
+        """Return the arms whose chosen pace is the lowest or highest that was tried, so that another may be better."""
         ends = (PACES[0], PACES[-1])
         chosen = product(self.means, self.arms, range(len(ERROR_LEVELS)))
         return [
@@ -55,7 +55,7 @@ class Fair:
 
 
 def fair_claims(fair: Fair) -> list[Claim]:
-    """Say how many iterations were saved, how the second moments compare, and how far chance goes."""
+    """Return the claims about saved iterations, second moments, and differences by chance."""
     kinds = [means for means in fair.means if fair.at(BEST_ARM, means, 1) and fair.at("uniform", means, 1)]
     if not kinds:
         return []
@@ -106,9 +106,10 @@ def format_level(level: int) -> str:
 
 
 def fair_verdict(ratios: dict[int, Interval], misses: dict[int, tuple[int, int]]) -> Verdict:
-    """Ask for a speed-up of 1.3 to 1 %, surely above one; in part if more runs miss it or another level is lost.
+    """Return the verdict on a speed-up of at least 1.3 to 1 %, which is surely above one.
 
-    The median counts what was missed as infinitely late in any case.
+    The claim holds in part if more runs miss the level than with uniform sets, or if another level is slower. The
+    median counts missed runs as infinitely late.
     """
     main, (theirs, mine) = ratios[1], misses[1]
     if main.high < 1.3:
@@ -120,7 +121,7 @@ def fair_verdict(ratios: dict[int, Interval], misses: dict[int, tuple[int, int]]
 
 
 class Moments(NamedTuple):
-    """Second moments and squared errors, by points and by sets, in units of uniform's second moment; and seeds."""
+    """Second moments and squared errors of point and set weights, relative to uniform sets, and number of seeds."""
 
     by_point: Interval
     by_set: Interval
@@ -145,7 +146,7 @@ def compare_moments(fair: Fair, means: str) -> Moments:
 
 
 def judge_moments(by_point: Interval, errors: Interval) -> Verdict:
-    """Ask for a second moment of at most 0.35 of uniform's, and for less error by points than by sets; both surely."""
+    """Return the verdict: surely a second moment of at most 0.35, and surely less error by points than by sets."""
     if by_point.low > 0.35 or errors.low > 1:
         return "does not hold"
     return "holds" if by_point.high <= 0.35 and errors.high < 1 else "too few runs"
@@ -187,7 +188,7 @@ def _find_largest(moments: list[Interval]) -> Interval:
 
 
 def _report_arms(fair: Fair, kinds: list[str]) -> list[Claim]:
-    """Compare every sampler with uniform sets at 1 %, and uniform sets with themselves."""
+    """Report every sampler against uniform sets at 1 %, also uniform sets against themselves."""
     if AGAIN not in fair.arms:
         return []
     arms = [AGAIN, *(arm for arm in fair.arms if arm not in ("uniform", AGAIN))]

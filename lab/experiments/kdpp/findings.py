@@ -1,4 +1,4 @@
-"""What the k-DPP runs show: claims and figures."""
+"""Findings of the k-DPP experiment: claims and figures."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def make_evolution(records: list[Record]) -> Evolution:
-    """Give the mean mixture over time."""
+    """Return the mean mixture over time."""
     average = np.mean([r.result["mixtures"] for r in records], axis=0)
     names = [*(f"ridge {ridge:g}" for ridge in RIDGES), "uniform"]
     return Evolution(
@@ -44,7 +44,7 @@ def printed_figure(records: list[Record]) -> "Figure":
     for panel, means in zip(axes, kinds, strict=True):
         for index, (arm, longer) in enumerate(PRINTED_ARMS):
             mine = printed_arm([r for r in records if r.config["means"] == means], arm, longer)
-            mine = [r for r in mine if None not in r.result["excess"]]  # what diverged has no mean
+            mine = [r for r in mine if None not in r.result["excess"]]  # a run that diverged has no mean
             rows = [np.log10(r.result["excess"]).tolist() for r in mine]
             name = arm if longer == 1 else f"{arm}, {longer:g} times the step"
             if rows:
@@ -87,7 +87,7 @@ def _plot_ratios(panel: "Axes", fair: Fair, means: str) -> None:
 
 
 def findings(records: Sequence[Record]) -> Findings:
-    """Compare as printed, then fairly."""
+    """Compare the arms as printed, then fairly."""
     parts: dict[str, list[Record]] = {part: [] for part in ("printed", "tune", "fair", "timed")}
     for record in records:
         parts[record.config["part"]].append(record)

@@ -1,4 +1,4 @@
-"""Kinds of data: how a claim about several of them gets one number."""
+"""Kinds of data: one number and one table for a claim about several of them."""
 
 import math
 from collections.abc import Mapping, Sequence, Sized
@@ -8,7 +8,7 @@ from varmix.meter import Interval
 
 
 def find_worst(ratios: Sequence[Interval]) -> Interval:
-    """Return the least of several ratios that should be large; one that is not a number counts as the least.
+    """Return the lowest of several ratios that should be high; NaN counts as the lowest.
 
     Examples
     --------
@@ -19,7 +19,7 @@ def find_worst(ratios: Sequence[Interval]) -> Interval:
 
 
 def describe_kinds(found: Sized) -> str:
-    """Say behind the settings that a number is the worst one, where there are several.
+    """Write that a number is the worst of several kinds; empty for one kind.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def describe_kinds(found: Sized) -> str:
 
 
 def tabulate_kinds(quantities: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Details:
-    """Return a table with a row for every quantity and a column for every kind of data.
+    """Return a table with one row per quantity and one column per kind of data.
 
     Examples
     --------

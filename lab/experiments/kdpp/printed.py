@@ -1,4 +1,4 @@
-"""Section 6.2 as printed, and which effect that measures."""
+"""Section 6.2 as printed, and the effect that this measures."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from varmix.meter import Interval
 
 
 def printed_claims(records: list[Record]) -> list[Claim]:
-    """Say what the printed protocol shows, and why, for every kind of data."""
+    """Return the claim about the printed protocol, with the effect behind it for every kind of data."""
     columns: dict[str, tuple[str, ...]] = {}
     verdicts: list[Verdict] = []
     found: list[Interval] = []
@@ -59,7 +59,7 @@ def printed_claims(records: list[Record]) -> list[Claim]:
 
 
 def describe_effect(soft: Interval, plain: Interval, longer: Interval) -> str:
-    """Say in a few words which effect the printed protocol measures."""
+    """Describe in a few words which effect the printed protocol measures."""
     if not soft.low > max(plain.high, 1.0):
         return "no clear effect of soft truncation"
     step = ", like a longer step" if longer.low > 1.0 else ""
@@ -67,7 +67,7 @@ def describe_effect(soft: Interval, plain: Interval, longer: Interval) -> str:
 
 
 def judge_speedup(soft: Interval, plain: Interval) -> Verdict:
-    """Whether there is a speed-up of 1.4; in part if it is smaller, or there with biased weights only."""
+    """Return the verdict on a speed-up of 1.4; in part if it is smaller, or only there with biased weights."""
     if soft.high < 1.0:
         return "does not hold"
     if not soft.low > 1.0:
@@ -76,23 +76,23 @@ def judge_speedup(soft: Interval, plain: Interval) -> Verdict:
 
 
 def printed_arm(records: list[Record], arm: str, longer: float) -> list[Record]:
-    """Give the runs of an arm with so many times the printed step."""
+    """Return the runs of an arm whose step is `longer` times the printed one."""
     step = PRINTED_STEP * longer
     return [r for r in records if r.config["arm"] == arm and r.config["step"] == step]
 
 
 def until_final(base: list[Record], other: list[Record]) -> Interval:
-    """Give how many times sooner the others reach the final error of uniform sets: median over the seeds."""
+    """Return how many times sooner the others reach the final error of uniform sets: median over seeds."""
     finals = {r.config["seed"]: r.result["excess"][-1] for r in base}
     times = [find_arrival(r, finals[r.config["seed"]]) for r in other if finals.get(r.config["seed"]) is not None]
     return times_sooner(times, [float(ITERATIONS)] * len(times), ITERATIONS)
 
 
 def find_arrival(record: Record, level: float) -> float | None:
-    """Give the iteration at which the error of a run falls to a level for good, or None if it never will.
+    """Return the iteration from which on the error of a run stays at or below a level; None for never.
 
-    Between two looks the error is taken for a power of the iterations; beyond the last one, for the power of the last
-    two, if it is still falling.
+    Between two evaluations the error is interpolated as a power of the iterations. Beyond the last one the power of the
+    last two is extrapolated, if the error is still falling.
     """
     if None in record.result["excess"]:  # diverged
         return None

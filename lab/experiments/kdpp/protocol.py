@@ -8,13 +8,13 @@ from itertools import product
 import numpy as np
 
 from lab.arrays import FloatArray, IntArray
+from lab.comparison import find_lasting
 from lab.experiments.kdpp.regression import (
     ARMS,
     ERROR_LEVELS,
     MEANS,
     SET_SIZE,
     Regression,
-    find_sustained,
     make_regression,
     run_descent,
 )
@@ -31,12 +31,12 @@ QUICK_ARMS = ("uniform", AGAIN, "reshuffling", "importance by point", BEST_ARM)
 PACES = tuple(2.0**power for power in range(-3, 5))  # steps times the mean squared length of the features
 TUNING_SEEDS, SEEDS, TIMED_SEEDS = range(900, 910), range(200, 248), range(200, 224)
 PRINTED_SEEDS = range(10)
-# Fewer than six seeds give a median no interval; from nine on the interval leaves out the extremes.
+# A median of fewer than six seeds has no interval; with nine or more the interval leaves out the extremes.
 QUICK_PRINTED_SEEDS, QUICK_SEEDS = PRINTED_SEEDS[:6], SEEDS[:9]
 
 
 def plan(mode: Mode) -> list[Config]:
-    """The printed protocol, and in full the choice of the steps."""
+    """Plan the runs of the printed protocol, and in full mode the choice of the steps."""
     base = {"iterations": ITERATIONS}
     printed: list[Config] = [
         {"part": "printed", "means": means, "arm": arm, "step": PRINTED_STEP * longer, "seed": seed, **base}
@@ -53,7 +53,7 @@ def plan(mode: Mode) -> list[Config]:
 
 
 def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
-    """The fair comparison: every arm with the steps that were best for it, level by level."""
+    """Plan the fair comparison: every arm with its best steps, level by level."""
     chosen = best_paces([r for r in records if r.config["part"] == "tune"])
     quick = mode == "quick"
     fair: list[Config] = [
@@ -79,7 +79,7 @@ def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
     return fair + timed
 
 
-# What the full tuning chose, to 10 %, 1 % and 0.3 % of the initial excess error; quick mode goes by it.
+# Choice of the full tuning for 10 %, 1 % and 0.3 % of the initial excess error; quick mode uses it.
 CHOSEN_PACES: dict[tuple[str, str], tuple[float, ...]] = {
     ("small means", "uniform"): (1.0, 1.0, 2.0),
     ("small means", "uniform again"): (1.0, 1.0, 2.0),
@@ -109,7 +109,7 @@ CHOSEN_PACES: dict[tuple[str, str], tuple[float, ...]] = {
 
 
 def best_paces(records: Iterable[Record]) -> dict[tuple[str, str], tuple[float, ...]]:
-    """Give the best pace to each level: fewest misses on the tuning seeds, then fewest iterations (geometric mean)."""
+    """Return the best pace for each level: fewest misses on the tuning seeds, then lowest mean log of iterations."""
     rows: dict[tuple[str, str], list[list[list[int | None]]]] = {}
     for record in records:
         rows.setdefault((record.config["means"], record.config["arm"]), []).append(record.result["reached"])
@@ -126,14 +126,14 @@ def best_paces(records: Iterable[Record]) -> dict[tuple[str, str], tuple[float, 
 
 
 def run(config: Config) -> Result:
-    """Make one descent, or one for every step that is tried."""
+    """Run one descent, or one for every step that is tried."""
     data = make_regression(config["means"], config["seed"])
     looks = _choose_looks(config["iterations"])
 
     def reached(pace: float) -> list[int | None]:
         sampler = ARMS[config["arm"]](data, config["seed"])
         done = run_descent(data, sampler, pace / data.scale, config["iterations"], looks)
-        return [find_sustained(done.excess, level) for level in ERROR_LEVELS]
+        return [find_lasting(done.excess, level) for level in ERROR_LEVELS]
 
     if config["part"] == "tune":
         return {"reached": [reached(pace) for pace in config["paces"]]}
@@ -143,7 +143,7 @@ def run(config: Config) -> Result:
     step = config["step"] if config["part"] == "printed" else config["pace"] / data.scale
     done = run_descent(data, sampler, step, config["iterations"], looks)
     return {
-        "reached": [find_sustained(done.excess, level) for level in ERROR_LEVELS],
+        "reached": [find_lasting(done.excess, level) for level in ERROR_LEVELS],
         "iterations": looks.tolist(),
         "excess": [float(value) if np.isfinite(value) else None for value in done.excess[looks]],
         "moments": done.moments._asdict() if done.moments and np.isfinite(done.moments).all() else None,
@@ -152,12 +152,11 @@ def run(config: Config) -> Result:
 
 
 def _measure_times(config: Config) -> Result:
-
     data = make_regression(config["means"], config["seed"])
     step = config["pace"] / data.scale
     timed_descent(data, config["arm"], 0, step, 20)  # compile and load before the clock runs
     seconds, excess = timed_descent(data, config["arm"], config["seed"], step, config["iterations"])
-    times = [find_sustained(excess, level) for level in ERROR_LEVELS]
+    times = [find_lasting(excess, level) for level in ERROR_LEVELS]
     return {
         "seconds": [None if t is None else float(seconds[t]) for t in times],
         "each": float((seconds[-1] - seconds[1]) / (len(seconds) - 2)),
@@ -170,7 +169,7 @@ def _choose_looks(iterations: int) -> IntArray:
 
 
 def seconds(config: Config) -> float:
-    """About 22 us an iteration, half of that without sets; 330 us with a PyTorch step."""
+    """Estimate the seconds of a run: 22 us an iteration, half of that without sets, 330 us with a PyTorch step."""
     each = 11e-6 if config["arm"] in ("reshuffling", "importance by point") else 22e-6
     if config["part"] == "timed":
         return float(config["iterations"] * 330e-6 + 1)
@@ -178,9 +177,9 @@ def seconds(config: Config) -> float:
 
 
 def timed_descent(data: Regression, arm: str, seed: int, step: float, iterations: int) -> tuple[FloatArray, FloatArray]:
-    """Give the seconds since the start, set-up included, and the relative excess error, after every iteration.
+    """Return the seconds since the start, set-up included, and the relative excess error, after every iteration.
 
-    The errors are worked out afterwards, so that looking at them costs no arm anything.
+    Errors are computed after the run, so they take no time from any arm.
     """
     import torch
 

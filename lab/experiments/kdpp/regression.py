@@ -1,8 +1,8 @@
 """Regression, section 6.2: least squares by stochastic gradient descent on sets of five points.
 
-The data is the paper's: n = 1,000 points in 10 dimensions, normal with random means and variances per dimension, ten
-random points scaled up by ten, targets from a linear model with noise.  How large the means are is not printed, and it
-matters, so there are three kinds.
+The data follow the paper: n = 1,000 points in 10 dimensions, normal with random means and variances per dimension, ten
+random points scaled up by ten, targets from a linear model with noise. The paper does not print the size of the means.
+It matters, so there are three kinds of data.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ MEANS: dict[str, Callable[[np.random.Generator, int], FloatArray]] = {
 
 @dataclass(frozen=True)
 class Regression:
-    """Features, targets, and what is known in advance of the error: A = X'X / n and the minimiser."""
+    """Features and targets, with A = X'X / n and the minimiser, from which exact errors follow."""
 
     X: FloatArray
     y: FloatArray
@@ -39,21 +39,21 @@ class Regression:
 
     @property
     def scale(self) -> float:
-        """The mean squared length of the features: steps in proportion to its inverse suit every problem alike."""
+        """Mean squared length of the features; steps are in units of its inverse, which suits all problems."""
         return float(np.trace(self.A))
 
     def excess(self, theta: FloatArray) -> float:
-        """Give the mean squared error above the least one."""
+        """Return the mean squared error above the lowest possible one."""
         off = theta - self.best
         return float(off @ self.A @ off)
 
     def gradient(self, theta: FloatArray) -> FloatArray:
-        """Give the gradient of the mean squared error."""
+        """Return the gradient of the mean squared error."""
         return np.asarray(2.0 * self.A @ (theta - self.best))
 
 
 def make_regression(means: str, seed: int, n: int = 1000, d: int = 10) -> Regression:
-    """Give a problem of section 6.2."""
+    """Return a problem of section 6.2."""
     rng = np.random.default_rng([seed, 1 + list(MEANS).index(means)])  # no sampler draws from this stream
     X = MEANS[means](rng, d) + rng.uniform(0.5, 1.5, size=d) * rng.normal(size=(n, d))
     X[rng.choice(n, 10, replace=False)] *= 10.0
@@ -109,15 +109,15 @@ class Moments(NamedTuple):
     Attributes
     ----------
     uniform
-        The second moment that uniform sets would have had.
+        Second moment that uniform sets would have had.
     by_set
-        The second moment with set weights.
+        Second moment with set weights.
     used
-        The second moment with the weights that were used.
+        Second moment with the weights that were used.
     set_error
         Squared distance from the true gradient with set weights.
     used_error
-        The same with the weights that were used.
+        Squared distance from the true gradient with the weights that were used.
     """
 
     uniform: float
@@ -129,7 +129,7 @@ class Moments(NamedTuple):
 
 @dataclass
 class Descent:
-    """A run: excess error relative to the initial one after every iteration, moments, and mixtures on the way."""
+    """A finished run: relative excess error after every iteration, moments, and mixtures over time."""
 
     excess: FloatArray
     moments: Moments | None
@@ -139,7 +139,7 @@ class Descent:
 def run_descent(data: Regression, sampler: Sampler, step: float, iterations: int, looks: IntArray) -> Descent:
     """Run gradient descent with step `step / sqrt(t)`; the feedback is the norm of the set's mean gradient.
 
-    Infinity stands in the trace from where a run has diverged.
+    From the iteration at which a run diverges on, its error is infinite.
     """
     sets = isinstance(sampler.components.space, Subsets)
     learns = sets and not isinstance(sampler.learner, Fixed)
@@ -166,16 +166,3 @@ def run_descent(data: Regression, sampler: Sampler, step: float, iterations: int
             mixtures[looked:] = sampler.mixture
             looked += 1
     return Descent(excess / start, Moments(*sums.tolist()) if sets else None, mixtures)
-
-
-def find_sustained(excess: FloatArray, level: float) -> int | None:
-    """Give the iteration from which on the excess never rises above `level` again, or None.
-
-    Examples
-    --------
-    >>> find_sustained(np.array([1.0, 0.5, 0.005, 0.02, 0.01]), 0.01)
-    4
-    """
-    above = np.flatnonzero(~(excess <= level))
-    first = 0 if len(above) == 0 else int(above[-1]) + 1
-    return None if first == len(excess) else first

@@ -2,9 +2,9 @@
 
     python -m lab reproduce kmeans
 
-The error is that on the test part beside batch k-means from the same seeding, against iterations and against the time
-for sampling and stepping with the sampler's set-up.  The seeding is shared and left out, as in the paper; what the
-whole takes with it is told too.
+The error is the loss on the test part relative to batch k-means from the same seeding. It is shown against iterations,
+and against the time for sampling and stepping, the sampler's set-up included. The time of the shared seeding is left
+out, as in the paper; one claim includes it.
 """
 
 from lab.experiments.kmeans.findings import findings

@@ -1,4 +1,4 @@
-"""The arms of section 6.4: one code path, only the sampler differs."""
+"""The arms of section 6.4: one code path with different samplers."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from varmix.learners import ONS, Fixed
 from varmix.literature import vrb
 
 PAPER_COMPONENTS = 10  # components of the paper's mixture
-SNAPSHOT_COUNTS = (1, 10, None)  # centres of the seeding after which distances are kept; None is all
+SNAPSHOT_COUNTS = (1, 10, None)  # distances are kept after so many centres of the seeding; None is all
 UNIFORM, AGAIN, RESHUFFLING = "uniform", "uniform again", "reshuffling"
 PUBLISHED, DEFAULTS, EVEN = "VRM, as published", "VRM, our defaults", "fixed 1/k mixture"
 VRB, VRB_SEEDED = "VRB", "VRB, seeded"
@@ -23,36 +23,36 @@ SEEDING, CELLS, DEFAULT = "seeding snapshots", "cells", "seeding, the default"
 
 @dataclass(frozen=True)
 class Published:
-    """The settings of the paper's learner: beta times the mean squared distance at the seeding, and gamma."""
+    """Settings of the paper's learner: beta times the mean squared distance at the seeding, and gamma."""
 
     beta: float
     gamma: float
 
     def learner(self, scale: float) -> ONS:
-        """Give the learner for squared norms of size `scale`; the authors' eps of 0.1 is for norms around one."""
+        """Return the learner for squared norms around `scale`; the authors' eps of 0.1 is for norms around one."""
         return ONS(gamma=self.gamma, beta=self.beta / scale, eps=0.1 * scale**2)
 
 
 @dataclass(frozen=True)
 class Start:
-    """What all arms of a seeding have in common."""
+    """The points, seeding and settings that all arms of a seeding share."""
 
     X: FloatArray
     seeding: Seeding
     snapshots: tuple[FloatArray, ...]
     published: Published
     seconds: float
-    """What the seeding took."""
+    """CPU seconds of the seeding."""
 
     @property
     def scale(self) -> float:
-        """The mean squared distance at the seeding."""
+        """Mean squared distance at the seeding."""
         return float(np.mean(np.asarray(self.seeding.distances, dtype=np.float64) ** 2))
 
 
 def make_start(X: FloatArray, clusters: int, rng: np.random.Generator, published: Published) -> Start:
-    """Seed by k-means++, and keep the distances that it has seen after some of the centres."""
-    plus_plus(X[: 2 * clusters], clusters, 0)  # compiles
+    """Seed by k-means++, and keep the distances after some numbers of centres."""
+    plus_plus(X[: 2 * clusters], clusters, 0)  # compile before the clock runs
     begun = time.thread_time()
     seeding = plus_plus(X, clusters, rng)
     seconds = time.thread_time() - begun
@@ -61,23 +61,23 @@ def make_start(X: FloatArray, clusters: int, rng: np.random.Generator, published
 
 
 def make_paper_components(at: Start, seed: int) -> Distances:
-    """The components of section 6.4: distances to ten randomly chosen centres.
+    """Return the components of section 6.4: distances to ten randomly chosen centres.
 
-    The paper does not say where they are chosen from.  They are points here: of the seeding's centres too many lie far
-    out, where all distances are alike, and the mixture gains less.
+    The paper does not say where they are chosen from. Here they are points. Too many of the seeding's centres lie far
+    out, where all distances are alike, and the mixture would gain less.
     """
     chosen = np.random.default_rng([seed, PAPER_COMPONENTS]).choice(len(at.X), PAPER_COMPONENTS, replace=False)
     return Distances(at.X, at.X[np.sort(chosen)], smoothing=0.1)
 
 
 def _build_published(at: Start, seed: int) -> Sampler:
-    """Points of a batch are drawn independently; the learner is Algorithm 2."""
+    """Build the paper's sampler: independent draws in a batch, and Algorithm 2 as learner."""
     learner = at.published.learner(at.scale)
     return vrm(make_paper_components(at, seed), learner=learner, allocate=allocate.independent, rng=seed)
 
 
 def _vrb_seeded(at: Start, seed: int) -> Sampler:
-    """The squared distance of every point is what is known of its squared norm beforehand; centres have none."""
+    """Build VRB with squared distances at the seeding as first estimates of squared norms; centres get tiny ones."""
     squares = np.asarray(at.seeding.distances, dtype=np.float64) ** 2
     return vrb(len(at.X), gamma=squares + 1e-6 * squares.mean(), rng=seed)
 
@@ -99,5 +99,5 @@ ARMS: dict[str, Callable[[Start, int], Sampler | SwitchAfter]] = {
     CELLS: lambda at, seed: cells(at.seeding, rng=seed),
     DEFAULT: lambda at, seed: by_seeding(at.seeding, rng=seed),
 }
-EACH_BATCH_ARMS = (PUBLISHED,)  # feedback after every batch, to the letter; the others may run some batches ahead
+EACH_BATCH_ARMS = (PUBLISHED,)  # feedback after every batch, as printed; the others may run some batches ahead
 BASELINES = (UNIFORM, AGAIN)  # pooled: no arm is compared with one lucky set of runs

@@ -1,4 +1,4 @@
-"""A run of minibatch k-means that is looked at from time to time, and how long it takes without the looking."""
+"""A run of minibatch k-means with evaluations, and its time without them."""
 
 import time
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from varmix import Sampler
 from varmix.estimators.clustering import Descent, SwitchAfter, seeded
 
 BATCH_SIZE = 100
-ROWS_PER_CHUNK = 4096  # of ratios that are looked at together
-# Iterations after which a run is looked at; the first look is at the seeding.
+ROWS_PER_CHUNK = 4096  # of ratios that are computed together
+# Iterations after which a run is evaluated; the first is the seeding.
 MARKED_ITERATIONS = (
     0,
     10,
@@ -45,7 +45,19 @@ MOMENT_ITERATION = 300
 
 @dataclass(frozen=True)
 class Course:
-    """What came of a run: at every mark the centres, and the seconds since the sampler was begun."""
+    """A finished run.
+
+    Attributes
+    ----------
+    centers
+        Centres at every mark.
+    seconds
+        CPU seconds from the start of the sampler's set-up to every mark.
+    gain
+        Gain that the meter read.
+    moment, ideal
+        Second moment relative to uniform draws after `MOMENT_ITERATION` iterations, and the lowest possible one.
+    """
 
     centers: list[FloatArray]
     seconds: FloatArray
@@ -55,15 +67,15 @@ class Course:
 
 
 def take_steps(descent: Descent, sampler: Sampler | SwitchAfter, steps: int, *, each_batch: bool = False) -> None:
-    """Take steps; with feedback after every batch, or as it is fastest."""
+    """Take steps, with feedback after every batch, or with some batches ahead of it, which is faster."""
     for _ in range(steps if each_batch else 1):
         descent.run(sampler, 1 if each_batch else steps)
 
 
 def run_course(at: Start, arm: str, seed: int, marks: Sequence[int]) -> Course:
-    """Make one run twice, on the same path, and take the lesser time of every stretch: other work only adds to it.
+    """Make the same run twice and keep the shorter time of every stretch, because other work only adds time.
 
-    Only the second is stopped for the second moment.
+    Only the second run stops to compute the second moment.
     """
     centers, once, _, _ = _walk_path(at, arm, seed, marks, look=False)
     _, twice, gain, (moment, ideal) = _walk_path(at, arm, seed, marks, look=True)
@@ -73,11 +85,11 @@ def run_course(at: Start, arm: str, seed: int, marks: Sequence[int]) -> Course:
 def _walk_path(
     at: Start, arm: str, seed: int, marks: Sequence[int], look: bool
 ) -> tuple[list[FloatArray], FloatArray, float, tuple[float, float]]:
-    """Give centres at the marks, seconds of every stretch (the set-up is the first), the gain, and the moments."""
+    """Return centres at the marks, seconds of every stretch (the set-up is the first), the gain, and the moments."""
     descent = Descent(at.X, at.seeding.centers, batch=BATCH_SIZE)
     moments = 1.0, 1.0
     centers, stretches = [np.array(descent.centers)], np.empty(len(marks))
-    begun = time.thread_time()  # of this thread, because other work on the machine would only add to it
+    begun = time.thread_time()  # CPU time of this thread, to leave out other work on the machine
     sampler = ARMS[arm](at, seed)
     stretches[0] = time.thread_time() - begun
     for mark in range(1, len(marks)):
@@ -92,10 +104,10 @@ def _walk_path(
 
 
 def second_moment(X: FloatArray, centers: FloatArray, sampler: Sampler) -> tuple[float, float]:
-    """Give the second moment of a draw against that of a uniform one, and the least that any law could have.
+    """Return the second moment of a draw relative to a uniform one, and the lowest that any distribution could have.
 
-    Over all points: mean( l^2 / density ) / mean( l^2 ) and mean( l )^2 / mean( l^2 ), where l is the distance to the
-    nearest centre, the norm of the gradient but for a constant.
+    Over all points these are mean( l^2 / density ) / mean( l^2 ) and mean( l )^2 / mean( l^2 ), where l is the distance
+    to the nearest centre: the norm of the gradient up to a constant.
     """
     norms = np.asarray(seeded(X, centers).distances, dtype=np.float64)
     squares, mixture, total = norms**2, sampler.mixture, 0.0

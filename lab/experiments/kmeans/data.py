@@ -1,4 +1,4 @@
-"""The points of section 6.4, and how they are split."""
+"""The data sets of section 6.4, split into training and test points."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,37 +9,37 @@ from lab import datasets
 from lab.arrays import FloatArray
 from lab.datasets.components import whiten_components
 
-TRAINING_SHARE = 0.8  # the part of the points to train on
+TRAINING_SHARE = 0.8
 
 
 @dataclass(frozen=True)
 class Points:
-    """What is known of a set without reading it: its shape as it is clustered, and the paper's constant c if any."""
+    """Shape of a set as it is clustered, and the paper's constant c if it prints one."""
 
     shape: tuple[int, int]
     paper_c: float | None = None
 
 
 KDD, CHEST, MNIST, GENERATED = "kdd_bio", "chest_accel", "mnist", "generated"
-# In the paper's order.  Its second set, CSN, is not public: chest_accel, of the same size, is another set in its place.
+# In the paper's order. Its second set, CSN, is not public: chest_accel, another set of the same size, replaces it.
 REAL_SETS = {KDD: Points((145_751, 74), 48.18), CHEST: Points((80_000, 17)), MNIST: Points((70_000, 10), 3.09)}
-# Where no data set is at hand: points that show that everything runs, and nothing else.
+# Without any data set, generated points show that everything runs, and nothing else.
 SETS = {**REAL_SETS, GENERATED: Points((20_000, 8))}
 
 
 def at_hand() -> list[str]:
-    """Give the sets that need not be fetched; if there are none, the generated one."""
+    """Return the sets that need not be fetched; if there are none, the generated one."""
     return [name for name in REAL_SETS if datasets.available(name)] or [GENERATED]
 
 
 def find_smallest() -> str:
-    """Give the set at hand that is read and clustered soonest; pixels have to become components first."""
+    """Return the set at hand that is read and clustered fastest; pixels must be turned into components first."""
     return min(at_hand(), key=lambda name: (name == MNIST, np.prod(SETS[name].shape)))
 
 
 @lru_cache(maxsize=1)
 def load_points(name: str) -> FloatArray:
-    """Give the points as they are clustered: features as they come, for mnist ten whitened principal components."""
+    """Return the points as they are clustered: raw features, or ten whitened principal components for mnist."""
     if name == GENERATED:
         return _generate_points(*SETS[name].shape)
     X = datasets.load(name, fetch=False).X
@@ -47,7 +47,7 @@ def load_points(name: str) -> FloatArray:
 
 
 def _generate_points(n: int, d: int) -> FloatArray:
-    """Give blobs of very different sizes and widths."""
+    """Generate blobs of very different sizes and widths."""
     rng = np.random.default_rng(0)
     blobs = 150
     middles, widths = 10 * rng.normal(size=(blobs, d)), rng.lognormal(sigma=1.0, size=blobs)
@@ -56,7 +56,7 @@ def _generate_points(n: int, d: int) -> FloatArray:
 
 
 def split_points(X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Give the points to train on and the others, in random order."""
+    """Return training points and test points, in random order."""
     order = rng.permutation(len(X))
     count = round(TRAINING_SHARE * len(X))
     return X[order[:count]], X[order[count:]]

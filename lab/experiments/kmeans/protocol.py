@@ -1,4 +1,4 @@
-"""The runs of section 6.4: the paper's learner is tuned on some seedings, and all arms run on others."""
+"""The runs of section 6.4: the paper's learner is tuned on some seedings, then all arms run on others."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -18,15 +18,15 @@ from varmix.estimators.clustering import Descent, inertia
 CLUSTER_COUNT = 100
 SEEDING_COUNTS, RUN_COUNTS = {"quick": 8, "full": 10}, {"quick": 1, "full": 10}
 LAST_ITERATIONS = {"quick": 500, "full": MARKED_ITERATIONS[-1]}
-TUNING_SEEDINGS = {"quick": (900,), "full": (900, 901, 902)}  # seedings, of which none is shown
-TUNING_RUNS = {"quick": 1, "full": 5}  # runs from each of these
+TUNING_SEEDINGS = {"quick": (900,), "full": (900, 901, 902)}  # seedings that are not reported
+TUNING_RUNS = {"quick": 1, "full": 5}  # per tuning seeding
 BETAS, GAMMAS = (0.01, 0.1, 1.0, 10.0), (0.01, 0.1, 0.3)
 RECORDED_FIELDS = ("errors", "seconds", "moment", "ideal", "gain")
-ASSUMED_SETTINGS = Published(beta=1.0, gamma=0.1)  # before anything is tuned, to tell how long it will take
+ASSUMED_SETTINGS = Published(beta=1.0, gamma=0.1)  # before tuning, to estimate how long runs will take
 
 
 def plan(mode: Mode) -> list[Config]:
-    """One search for beta and gamma per set; in quick mode of the smallest set only."""
+    """Plan one search for beta and gamma per set; in quick mode for the smallest set only."""
     sets = at_hand() if mode == "full" else [find_smallest()]
     return [
         {"part": "tune", "data": name, "seedings": list(TUNING_SEEDINGS[mode]), "runs": TUNING_RUNS[mode]}
@@ -35,7 +35,7 @@ def plan(mode: Mode) -> list[Config]:
 
 
 def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
-    """All arms on every seeding, side by side."""
+    """Plan one run per seeding, which makes all arms in turn."""
     found = {r.config["data"]: r.result["best"] for r in records if r.config["part"] == "tune"}
     assumed = {"beta": ASSUMED_SETTINGS.beta, "gamma": ASSUMED_SETTINGS.gamma}
     sets = found if records else {config["data"]: assumed for config in plan(mode)}
@@ -61,7 +61,7 @@ def run(config: Config) -> Result:
 
 
 def _tune_settings(config: Config) -> Result:
-    """Score beta and gamma by the loss on an inner test part after some iterations, beside that of the seeding."""
+    """Choose beta and gamma by the loss on an inner test part after some iterations, relative to the seeding."""
     scores: dict[tuple[float, float], list[float]] = {pair: [] for pair in product(BETAS, GAMMAS)}
     for seeding in config["seedings"]:
         rng = np.random.default_rng([seeding, 64])
@@ -84,7 +84,7 @@ def _tune_settings(config: Config) -> Result:
 
 
 def _test_arms(config: Config) -> Result:
-    """Run every arm some times, in turns, and batch k-means once."""
+    """Run all arms in turn, several times, and batch k-means once."""
     rng = np.random.default_rng([config["seeding"], 64])
     train, test = split_points(load_points(config["data"]), rng)
     at = make_start(train, CLUSTER_COUNT, rng, Published(config["beta"], config["gamma"]))
@@ -92,7 +92,7 @@ def _test_arms(config: Config) -> Result:
     batch, rounds = _run_batch_kmeans(at)
     goal = inertia(test, batch)
     for arm in ARMS:
-        run_course(at, arm, 0, marks[:2])  # what is compiled is compiled now
+        run_course(at, arm, 0, marks[:2])  # compile before the clock runs
     arms: dict[str, dict[str, list[Any]]] = {arm: {name: [] for name in RECORDED_FIELDS} for arm in ARMS}
     for number in range(config["runs"]):
         for arm in ARMS:
@@ -112,7 +112,7 @@ def _test_arms(config: Config) -> Result:
 
 
 def _run_batch_kmeans(at: Start) -> tuple[FloatArray, int]:
-    """Give the centres of batch k-means from the same seeding, and how many rounds it took."""
+    """Return the centres of batch k-means from the same seeding, and its number of rounds."""
     from sklearn.cluster import KMeans
 
     done = KMeans(CLUSTER_COUNT, init=at.seeding.centers, n_init=1).fit(at.X)
@@ -120,7 +120,7 @@ def _run_batch_kmeans(at: Start) -> tuple[FloatArray, int]:
 
 
 def seconds(config: Config) -> float:
-    """Give about how long it takes; most of it are looks at the test part, and batch k-means."""
+    """Estimate the seconds of a run; most of them are evaluations on the test part, and batch k-means."""
     n, d = SETS[config["data"]].shape
     look = 0.2 * n * CLUSTER_COUNT * (1e-9 + 7e-11 * d)
     if config["part"] == "tune":

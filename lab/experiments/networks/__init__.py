@@ -1,10 +1,10 @@
-"""Neural networks against plain reshuffling: MNIST, and five other tasks to see where it pays.
+"""Neural networks against plain reshuffling: MNIST, and other tasks to see where adaptive sampling pays.
 
     python -m lab reproduce networks
 
-Sampling changes how fast a loss falls, so every arm has its own best step, found on other seeds, and two arms of plain
-reshuffling show how far chance goes.  Beside the gain stands the noise of the gradients, and what batches with a
-quarter of that noise would have brought: where these change nothing, no sampling can.
+Every arm has its own best step, found on other seeds. Two arms of plain reshuffling show how large differences by
+chance are. The gain is reported together with the noise of the gradients, and with the losses of batches that have a
+quarter of that noise: where these change nothing, no sampling can.
 """
 
 from lab.experiments.networks.findings import findings, list_facts

@@ -1,4 +1,4 @@
-"""The arms: one training loop, only where its batches come from differs."""
+"""The arms: one training loop, fed with batches from different samplers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from lab.arrays import FloatArray, IntArray
-from lab.experiments.networks.data import load_split
-from lab.experiments.networks.samples import Split
+from lab.experiments.networks.data import Split, load_split
 from lab.experiments.networks.tasks import (
     AGAIN,
     ALWAYS,
@@ -30,21 +29,21 @@ from varmix.learners import BarrierNewton
 
 @dataclass(frozen=True)
 class Arm:
-    """Where batches come from.
+    """A source of batches.
 
     Attributes
     ----------
     sampler
-        What draws.
+        Sampler of the batches.
     weigh
-        From a receipt to the factors of its points in the loss.
+        Function from a receipt to the factors of its points in the loss.
     times
-        How much larger its batches are.
+        Batch size as a multiple of the task's. Default: 1.
     adapts
-        Whether it is given feedback.
+        Whether the sampler gets feedback. Default: False.
     shift
-        What is added to the outputs when the network is used: the logarithms of the classes' shares, where it was
-        trained as if all classes were equally common.
+        Added to the outputs when the network is used: the logarithms of the class shares, for a network that was
+        trained as if all classes were equally common. Default: None, nothing.
     """
 
     sampler: Sampler
@@ -55,12 +54,12 @@ class Arm:
 
 
 def build_arm(name: str, task: str, seed: int) -> Arm:
-    """Give an arm of a task."""
+    """Return an arm of a task."""
     return ARMS[name](load_split(TASKS[task].data), task, seed)
 
 
 def _build_reshuffling(data: Split, task: str, seed: int, times: int = 1) -> Arm:
-    """Shuffle once a pass; where points have costs, these are factors in the loss, as usual."""
+    """Shuffle every epoch; where points have costs, these are factors in the loss, as usual."""
     sampler, costs = uniform(len(data.y), replacement=False, rng=seed), data.costs
     return Arm(sampler, (lambda draw: draw.weights) if costs is None else lambda draw: costs[draw.indices], times)
 
@@ -76,26 +75,26 @@ def _build_cross(data: Split, task: str, seed: int, *, always: bool = False) -> 
 
 
 def _build_mixture(groups: Groups, seed: int, always: bool) -> Arm:
-    """Give what a loader makes of groups: a mixture that stands aside until it pays, or one that never does."""
+    """Build what a loader makes of groups: plain shuffling until the mixture pays, or a mixture that is always on."""
     learner = BarrierNewton() if always else None
     return Arm(Sampler(groups, learner=learner, rng=seed), lambda draw: draw.weights, adapts=True)
 
 
 @lru_cache(maxsize=2)
 def make_fine_groups(task: str) -> IntArray:
-    """Give the groups of `varmix.auto`: class or target, and length; words have no length and keep their own."""
+    """Return the groups of `varmix.auto`, by class or target and by length; words have no length and keep theirs."""
     data = load_split(TASKS[task].data)
     if TASKS[task].network == "words":
         return data.groups
     lengths = np.sqrt(np.einsum("ij,ij->i", data.X, data.X, dtype=np.float64))
-    # Only lengths matter, so a column of them does in place of all pixels.
+    # `auto_labels` uses only the lengths of the rows, so a column of lengths replaces all pixels.
     return auto_labels(lengths[:, None], data.y, task="classification" if data.classes else "regression")
 
 
 def _build_balanced(data: Split, task: str, seed: int) -> Arm:
-    """Draw all classes equally often, unweighted, as `WeightedRandomSampler` is used; then put the shares right.
+    """Draw all classes equally often and unweighted, as `WeightedRandomSampler` does, and shift the outputs afterwards.
 
-    Where the loss is balanced itself there is nothing to put right.
+    Where the loss is balanced itself, nothing is shifted.
     """
     counts = np.bincount(data.y)
     shift = np.log(counts / len(data.y)) if data.costs is None else None
@@ -103,7 +102,7 @@ def _build_balanced(data: Split, task: str, seed: int) -> Arm:
 
 
 def _build_static(data: Split, task: str, seed: int) -> Arm:
-    """Draw all classes equally often, with importance weights: unbiased, and never adapted."""
+    """Draw all classes equally often, with importance weights: unbiased, not adaptive."""
     return Arm(importance(1.0 / np.bincount(data.y)[data.y], smoothing=0.0, rng=seed), lambda draw: draw.weights)
 
 

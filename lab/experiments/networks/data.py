@@ -1,22 +1,71 @@
 """The data sets of the networks experiment, split into training and held-out points."""
 
+import re
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from lab import datasets
 from lab.arrays import AnyArray, FloatArray, IntArray
-from lab.experiments.networks.samples import Sample, Split
-from lab.experiments.networks.words import load_words
 
 TRAINING_IMAGES = 60_000  # images of MNIST; the last 10,000 are held out
 KEPT_SHARE = 0.05  # of the classes 0 to 4, where MNIST is imbalanced
-TAIL_SHARE = 0.01  # the rarest class of the long tail beside the commonest
+TAIL_SHARE = 0.01  # of the rarest class of the long tail, relative to the most common one
+HELD_OUT_SHARE = 0.2  # of data that come in one piece
+# Three laboratories: two careful ones, and one whose measurements of a tenth of the points are off by three deviations.
+SOURCE_NOISE, SOURCE_SHARES = (0.1, 0.3, 3.0), (0.45, 0.45, 0.1)
+VOCABULARY_SIZE, CONTEXT_WORDS = 1000, 6  # known words, and words to predict the next one from
+TEXT_WORDS = 60_000  # length of the text
+
+
+class Sample(NamedTuple):
+    """Points with their targets: classes as integers, or real numbers.
+
+    Attributes
+    ----------
+    X, y
+        Features and targets.
+    costs
+        Factors of single points in the loss, one on average. Default: None, all one.
+    """
+
+    X: AnyArray
+    y: AnyArray
+    costs: FloatArray | None = None
+
+
+class Split(NamedTuple):
+    """Training points and held-out points.
+
+    Attributes
+    ----------
+    X, y
+        Features and targets of the training points.
+    groups
+        Group of every training point, known in advance: its class, its source, or how common its word is.
+    held
+        Held-out points.
+    costs
+        Factors of the training points in the loss, one on average. Default: None, all one.
+    """
+
+    X: AnyArray
+    y: AnyArray
+    groups: IntArray
+    held: Sample
+    costs: FloatArray | None = None
+
+    @property
+    def classes(self) -> int:
+        """Number of classes; 0 for regression."""
+        return int(self.y.max()) + 1 if self.y.dtype.kind == "i" else 0
 
 
 def load_images(count: int = TRAINING_IMAGES) -> Split:
-    """MNIST, or its first images, standardised as a whole."""
+    """Load MNIST, or its first images, standardised as a whole."""
     data = datasets.load("mnist", fetch=False)
     X = ((np.asarray(data.X, dtype=np.float32) / 255) - np.float32(0.1307)) / np.float32(0.3081)
     y = np.asarray(data.y).astype(np.int64)
@@ -32,14 +81,14 @@ def _keep_shares(whole: Split, shares: FloatArray) -> Split:
 
 
 def load_imbalanced(count: int = TRAINING_IMAGES) -> Split:
-    """Few images of the classes 0 to 4; held-out images weigh as their classes do among those to learn from."""
+    """Load MNIST with few images of the classes 0 to 4; held-out images get the training proportions as weights."""
     kept = _keep_shares(load_images(count), np.where(np.arange(10) < 5, KEPT_SHARE, 1.0))
     mine, theirs = (np.bincount(y, minlength=10) / len(y) for y in (kept.y, kept.held.y))
     return kept._replace(held=kept.held._replace(costs=(mine / theirs)[kept.held.y]))
 
 
 def long_tail() -> Split:
-    """Every class 0.6 as common as the one before; in the loss all classes weigh the same, held out too."""
+    """Load MNIST with every class 0.6 times as common as the one before; all classes weigh the same in the loss."""
     kept = _keep_shares(load_images(), TAIL_SHARE ** (np.arange(10) / 9))
     return kept._replace(costs=_weigh_evenly(kept.y), held=kept.held._replace(costs=_weigh_evenly(kept.held.y)))
 
@@ -49,19 +98,14 @@ def _weigh_evenly(y: IntArray) -> FloatArray:
     return np.asarray(len(y) / len(counts) / counts[y])
 
 
-HELD_OUT_SHARE = 0.2  # of data that come in one piece
-# Three laboratories: two careful ones, and one whose measurements of a tenth of the points are off by three deviations.
-SOURCE_NOISE, SOURCE_SHARES = (0.1, 0.3, 3.0), (0.45, 0.45, 0.1)
-
-
 @lru_cache(maxsize=1)
 def load_split(name: str) -> Split:
-    """Give the data of a task."""
+    """Return the data of a task."""
     return SPLITS[name]()
 
 
 def _load_rare(name: str) -> Split:
-    """One class of a hundred points against the other."""
+    """Load two classes, of which one has about one point in 100."""
     data = datasets.load(name, fetch=False)
     y = np.asarray(data.y).astype(np.int64)
     return _split_points(_standardise_columns(data.X), y, y)
@@ -74,14 +118,14 @@ def _load_regression(name: str) -> Split:
 
 
 def _load_kegg() -> Split:
-    """Targets with heavy tails; groups by how far they are from the median, in three bins of a half, a quarter, ..."""
+    """Load targets with heavy tails; groups are three bins by distance from the median: half, quarter, quarter."""
     whole = _load_regression("kegg_undirected")
     far = np.abs(whole.y - np.median(whole.y))
     return whole._replace(groups=np.searchsorted(np.quantile(far, [0.5, 0.75]), far).astype(np.int64))
 
 
 def _load_sources() -> Split:
-    """House values as three laboratories report them; the held-out ones are without that noise."""
+    """Load house values with the noise of three laboratories; held-out values have no such noise."""
     whole, rng = _load_regression("california_housing"), np.random.default_rng(7)
     source = rng.choice(len(SOURCE_NOISE), p=SOURCE_SHARES, size=len(whole.y))
     noisy = whole.y + rng.normal(size=len(whole.y)) * np.asarray(SOURCE_NOISE)[source]
@@ -89,14 +133,36 @@ def _load_sources() -> Split:
 
 
 def _load_words() -> Split:
-    """Words after six others; groups by how common the word to be told is, in steps of four.
+    """Load the word after six others; groups are by the frequency of the target, in steps of a factor of four.
 
-    Every tenth stretch of the text is held out.
+    Every tenth part of the text is held out.
     """
     X, y = load_words()
     held = np.arange(len(y)) * 50 // len(y) % 10 == 9
     counts = np.bincount(y[~held], minlength=int(y.max()) + 1)[y[~held]]
     return Split(X[~held], y[~held], (np.log2(counts) // 2).astype(np.int64), Sample(X[held], y[held]))
+
+
+def load_words() -> tuple[IntArray, IntArray]:
+    """Return all sequences of six words and the word after each, as integers; 0 stands for all rare words.
+
+    The text is the help that comes with Python, which differs a little between versions.
+
+    Examples
+    --------
+    >>> X, y = load_words()
+    >>> X.shape == (len(y), CONTEXT_WORDS), int(y.max()) < VOCABULARY_SIZE
+    (True, True)
+    >>> bool((X[CONTEXT_WORDS] == y[:CONTEXT_WORDS]).all())
+    True
+    """
+    from pydoc_data.topics import topics
+
+    found = re.findall(r"\w+|[^\w\s]", " ".join(topics[name] for name in sorted(topics)).lower())[:TEXT_WORDS]
+    common = [word for word, _ in Counter(found).most_common(VOCABULARY_SIZE - 1)]
+    numbers = {word: number for number, word in enumerate(common, 1)}
+    text = np.array([numbers.get(word, 0) for word in found])
+    return np.lib.stride_tricks.sliding_window_view(text, CONTEXT_WORDS)[:-1].copy(), text[CONTEXT_WORDS:]
 
 
 def _split_points(X: FloatArray, y: AnyArray, groups: IntArray) -> Split:

@@ -1,11 +1,11 @@
-"""The figures: losses on the way, and gain and noise beside what came of them."""
+"""The figures: losses during training, and improvement against gain and noise."""
 
 import math
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from lab.experiments.networks.table import Table
+from lab.experiments.networks.comparison import NetworkComparison
 from lab.experiments.networks.tasks import (
     ALWAYS_CROSS,
     ALWAYS_ON,
@@ -32,15 +32,15 @@ MARKERS = "osD^v"
 TICKS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0)
 
 
-def draw_curves(table: Table, part: Literal["losses", "held"]) -> "Figure":
-    """Draw training or held-out loss against gradients, a panel per task."""
+def draw_curves(comparison: NetworkComparison, part: Literal["losses", "held"]) -> "Figure":
+    """Draw training or held-out loss against gradients, one panel per task."""
     from lab.plots import make_panels
 
-    tasks = [task for task in MNIST_TASKS if task in table.tasks]
+    tasks = [task for task in MNIST_TASKS if task in comparison.tasks]
     columns = min(len(tasks), 4)
     drawn, places = make_panels(columns, -(-len(tasks) // columns), width=3.0, height=2.6)
     for panel, task in zip(places, tasks, strict=False):
-        _plot_losses(panel, table, task, SHOWN_ARMS, part)
+        _plot_losses(panel, comparison, task, SHOWN_ARMS, part)
         panel.set(title=task)
     places[0].legend(fontsize=7)
     for panel in places[::columns]:
@@ -48,15 +48,15 @@ def draw_curves(table: Table, part: Literal["losses", "held"]) -> "Figure":
     return drawn
 
 
-def draw_rare(table: Table) -> "Figure":
-    """Draw both losses of all arms where one class is rare."""
+def draw_rare(comparison: NetworkComparison) -> "Figure":
+    """Draw training and held-out loss of all arms on the task with a rare class."""
     from lab.plots import COLORS, make_panels
 
     drawn, (left, right) = make_panels(2, width=4.4, height=3.2)
     for panel, part, title in ((left, "losses", "training loss"), (right, "held", "held-out loss")):
-        _plot_losses(panel, table, RARE, RARE_SHOWN_ARMS, part)
+        _plot_losses(panel, comparison, RARE, RARE_SHOWN_ARMS, part)
         panel.set(title=title)
-    short = _select_finished(table.runs(RARE, CROSS, half=True))
+    short = _select_finished(comparison.results(RARE, CROSS, half=True))
     for panel, part in ((left, "losses"), (right, "held")):
         if short:
             ends = float(np.mean([run[part][-1] for run in short]))
@@ -69,11 +69,13 @@ def _select_finished(runs: list[Result]) -> list[Result]:
     return [run for run in runs if run["train"] is not None]
 
 
-def _plot_losses(panel: "Axes", table: Table, task: str, arms: dict[str, tuple[str, ...]], part: str) -> None:
+def _plot_losses(
+    panel: "Axes", comparison: NetworkComparison, task: str, arms: dict[str, tuple[str, ...]], part: str
+) -> None:
     from lab.plots import format_axis, plot_band
 
     for index, (name, members) in enumerate(arms.items()):
-        runs = _select_finished(table.runs(task, *members))
+        runs = _select_finished(comparison.results(task, *members))
         if runs:
             x = [count / 1e3 for count in runs[0]["evaluations"]]
             plot_band(panel, x, [run[part] for run in runs], name, index)
@@ -81,26 +83,26 @@ def _plot_losses(panel: "Axes", table: Table, task: str, arms: dict[str, tuple[s
     format_axis(panel.yaxis)
 
 
-def draw_comparison(table: Table) -> "Figure":
+def draw_comparison(comparison: NetworkComparison) -> "Figure":
     """Draw held-out losses by task, improvement against gain, and noise."""
     from lab.plots import format_axis, make_panels
 
     drawn, (left, middle, right) = make_panels(3, width=4.4, height=4.4)
-    _plot_ratios(left, table)
-    _plot_gains(middle, table)
-    _plot_noise(right, table)
+    _plot_ratios(left, comparison)
+    _plot_gains(middle, comparison)
+    _plot_noise(right, comparison)
     for axis in (middle.xaxis, middle.yaxis, right.yaxis):
         format_axis(axis)
     return drawn
 
 
-def _plot_ratios(panel: "Axes", table: Table) -> None:
+def _plot_ratios(panel: "Axes", comparison: NetworkComparison) -> None:
     from lab.plots import COLORS
 
     for index, arm in enumerate((LABELS, CROSS, ALWAYS_CROSS, LARGER, BALANCED)):
         label: str | None = arm
-        for row, task in enumerate(table.tasks):
-            ratio = table.relative(task, arm, "test")
+        for row, task in enumerate(comparison.tasks):
+            ratio = comparison.relative(task, arm, "test")
             if ratio is None or not math.isfinite(ratio.value):
                 continue
             y = -row + 0.16 * (2 - index)
@@ -108,7 +110,7 @@ def _plot_ratios(panel: "Axes", table: Table) -> None:
                 panel.plot([ratio.low, ratio.high], [y, y], color=COLORS[index], linewidth=1.2)
             panel.plot([ratio.value], [y], MARKERS[index], color=COLORS[index], markersize=4, label=label)
             label = None
-    panel.set_yticks([-row for row in range(len(table.tasks))], table.tasks)
+    panel.set_yticks([-row for row in range(len(comparison.tasks))], comparison.tasks)
     panel.axvline(1.0, color="black", linewidth=0.8)
     panel.set(title="held-out loss", xlabel="loss / that of reshuffling", xscale="log")
     low, high = panel.get_xlim()
@@ -117,15 +119,15 @@ def _plot_ratios(panel: "Axes", table: Table) -> None:
     panel.legend(fontsize=7, loc="upper left", bbox_to_anchor=(-0.2, -0.12), ncols=2)
 
 
-def _plot_gains(panel: "Axes", table: Table) -> None:
+def _plot_gains(panel: "Axes", comparison: NetworkComparison) -> None:
     from lab.plots import COLORS
 
     highest = 1.0
     for index, arm in enumerate((*MIXTURES, *ALWAYS_ON)):
         for images in (True, False):
             found = [
-                (table.gain(task, arm), table.relative(task, arm, "train"))
-                for task in table.tasks
+                (comparison.gain(task, arm), comparison.relative(task, arm, "train"))
+                for task in comparison.tasks
                 if (task in MNIST_TASKS) == images
             ]
             pairs = [(gain, 1 / r.value) for gain, r in found if r is not None and math.isfinite(r.value) and gain > 0]
@@ -150,11 +152,11 @@ def _plot_gains(panel: "Axes", table: Table) -> None:
     panel.legend(fontsize=7)
 
 
-def _plot_noise(panel: "Axes", table: Table) -> None:
+def _plot_noise(panel: "Axes", comparison: NetworkComparison) -> None:
     from lab.plots import COLORS, DASHES
 
-    for index, task in enumerate(table.tasks):
-        noise = table.noise(task, *BASELINES)
+    for index, task in enumerate(comparison.tasks):
+        noise = comparison.noise(task, *BASELINES)
         x = (np.arange(len(noise)) + 0.5) / max(len(noise), 1)
         dash = DASHES[index // len(COLORS) * 2]
         panel.plot(x, noise, color=COLORS[index % len(COLORS)], linestyle=dash, linewidth=1.2, label=task)

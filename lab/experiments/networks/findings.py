@@ -1,13 +1,13 @@
-"""What the runs show."""
+"""Findings of the networks experiment."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from lab.experiments.networks import images, payoff
+from lab.experiments.networks.comparison import NetworkComparison
 from lab.experiments.networks.figures import draw_comparison, draw_curves, draw_rare
 from lab.experiments.networks.protocol import MAX_EXPONENT, best_steps
-from lab.experiments.networks.table import Table
 from lab.experiments.networks.tasks import CROSS, MNIST_TASKS, RARE, RESHUFFLING, TASKS
 from lab.reproduce.findings import Findings, Picture
 from lab.reproduce.records import Record
@@ -36,50 +36,50 @@ PROTOCOL = (
 
 
 def findings(records: Sequence[Record]) -> Findings:
-    """Put every arm beside reshuffling."""
-    table = Table(records)
-    absent = [name for name in TASKS if name not in table.tasks]
+    """Compare every arm with reshuffling."""
+    comparison = NetworkComparison(records)
+    absent = [name for name in TASKS if name not in comparison.tasks]
     return Findings(
         experiment="networks",
         title="Neural networks: against reshuffling",
-        claims=[*images.judge_images(table), *payoff.judge_payoff(table)],
-        pictures=_make_pictures(table),
+        claims=[*images.judge_images(comparison), *payoff.judge_payoff(comparison)],
+        pictures=_make_pictures(comparison),
         notes=[
             *PROTOCOL,
-            *([f"Not run here, because data are missing: {'; '.join(absent)}."] if absent and table.tasks else []),
+            *([f"Not run here, because data are missing: {'; '.join(absent)}."] if absent and comparison.tasks else []),
             *_find_edges(records),
         ],
     )
 
 
 def list_facts(records: Sequence[Record]) -> dict[str, Any]:
-    """Return held-out losses beside that of reshuffling: value, low and high by arm and task, where none diverged."""
-    table = Table(records)
+    """Return held-out losses relative to reshuffling: value, low and high by arm and task, where no run diverged."""
+    comparison = NetworkComparison(records)
     held: dict[str, dict[str, list[float]]] = {}
-    for task in table.tasks:
-        for arm in table.arms(task):
-            ratio = None if arm == RESHUFFLING else table.relative(task, arm, "test")
+    for task in comparison.tasks:
+        for arm in comparison.arms_of(task):
+            ratio = None if arm == RESHUFFLING else comparison.relative(task, arm, "test")
             if ratio is not None and all(map(math.isfinite, ratio)):
                 held.setdefault(arm, {})[task] = list(ratio)
     return {"held_out": held}
 
 
 def _find_edges(records: Sequence[Record]) -> list[str]:
-    """Name the searches that ended where they had to: the best step may lie beyond."""
+    """Name the searches that ended at their limit: a better step may lie beyond it."""
     far = [f"{arm} ({task})" for (task, arm, _), step in best_steps(records).items() if abs(step) >= MAX_EXPONENT]
     return [f"Best at the far end of the steps tried: {', '.join(far)}."] if far else []
 
 
-def _make_pictures(table: Table) -> list[Picture]:
+def _make_pictures(comparison: NetworkComparison) -> list[Picture]:
     found = []
-    if any(task in MNIST_TASKS for task in table.tasks):
+    if any(task in MNIST_TASKS for task in comparison.tasks):
         found.append(
             Picture(
                 "mnist",
                 "Training loss against gradients computed, mean over seeds with its 95 % band, each arm at its own "
                 "best step. The paper has no such figure: look whether a mixture falls below reshuffling.",
                 "Panels of falling curves that lie close together.",
-                lambda: draw_curves(table, "losses"),
+                lambda: draw_curves(comparison, "losses"),
             )
         )
         found.append(
@@ -88,20 +88,20 @@ def _make_pictures(table: Table) -> list[Picture]:
                 "Held-out loss of the same runs, at test images that no step was chosen by. It ends about where "
                 "reshuffling's ends, also where the training loss is lower.",
                 "Panels of falling curves that lie closer together still.",
-                lambda: draw_curves(table, "held"),
+                lambda: draw_curves(comparison, "held"),
             )
         )
-    if table.runs(RARE, CROSS):
+    if comparison.results(RARE, CROSS):
         found.append(
             Picture(
                 "mnist-rare",
                 "A class of one point in 100: training and held-out loss against gradients computed, mean over seeds "
                 "with its 95 % band. The dot is the mixture after runs of half the length.",
                 "Two panels of falling curves; mixtures with resplit by norms end lowest, reshuffling highest.",
-                lambda: draw_rare(table),
+                lambda: draw_rare(comparison),
             )
         )
-    if table.tasks:
+    if comparison.tasks:
         found.append(
             Picture(
                 "mnist-gain",
@@ -110,7 +110,7 @@ def _make_pictures(table: Table) -> list[Picture]:
                 "end, against the gain.",
                 "Dots with intervals around one for every task, a scatter of improvement against gain, and rising "
                 "curves of noise.",
-                lambda: draw_comparison(table),
+                lambda: draw_comparison(comparison),
             )
         )
     return found

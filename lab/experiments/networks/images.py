@@ -1,8 +1,8 @@
-"""What the networks show on images, and why a lower variance does or does not help."""
+"""Claims about images, and why a lower variance does or does not help there."""
 
 from collections.abc import Mapping, Sequence
 
-from lab.experiments.networks.table import MIN_SEEDS, Table, What
+from lab.experiments.networks.comparison import MIN_SEEDS, Loss, NetworkComparison
 from lab.experiments.networks.tasks import (
     AGAIN,
     ALWAYS_CROSS,
@@ -25,23 +25,23 @@ from lab.reproduce.findings import Claim, Details, Verdict
 from lab.statistics import CONFIDENCE_LEVEL, combine_ratios, widen_interval
 from varmix.meter import QUIET, Interval
 
-MAX_LOSS_RATIO = 1.1  # upper bound of a ratio of losses that counts as not worse
-MIN_TIE_RATIO = 0.9  # a ratio of losses from which on nobody would care
-MAX_LOSS_GAP = 2.0  # the training loss: a held-out loss above that wants more points, not less noise
+MAX_LOSS_RATIO = 1.1  # highest upper bound of a ratio of losses that counts as not worse
+MIN_TIE_RATIO = 0.9  # ratios from here to `MAX_LOSS_RATIO` count as ties
+MAX_LOSS_GAP = 2.0  # held-out over training loss: above that, more points help, not less noise
 
 
-def has_enough_seeds(table: Table) -> bool:
-    """Whether both mixtures and both arms of reshuffling have runs enough on all of MNIST to be judged."""
-    return all(table.seeds(task, arm) >= MIN_SEEDS for task in MNIST_TASKS for arm in (*BASELINES, *MIXTURES))
+def has_enough_seeds(comparison: NetworkComparison) -> bool:
+    """Return whether both mixtures and both arms of reshuffling have enough runs on all MNIST tasks to judge them."""
+    return all(comparison.count(task, arm) >= MIN_SEEDS for task in MNIST_TASKS for arm in (*BASELINES, *MIXTURES))
 
 
-def _find_larger(table: Table) -> list[str]:
-    """Give the tasks with larger batches: less noise by brute force, and what that cannot do no sampling can."""
-    return [task for task in (*MNIST_TASKS, RARE) if table.seeds(task, LARGER)]
+def _find_larger(comparison: NetworkComparison) -> list[str]:
+    """Return the tasks with runs of larger batches: where these change nothing, no sampling can."""
+    return [task for task in (*MNIST_TASKS, RARE) if comparison.count(task, LARGER)]
 
 
-def _judge_noise(table: Table, tasks: Sequence[str]) -> Claim:
-    found = {task: table.noise(task, *BASELINES) for task in tasks}
+def _judge_noise(comparison: NetworkComparison, tasks: Sequence[str]) -> Claim:
+    found = {task: comparison.noise(task, *BASELINES) for task in tasks}
     quiet = [task for task, noise in found.items() if noise and noise[-1] < QUIET]
     verdict: Verdict = "holds" if len(quiet) == len(tasks) else "holds in part" if quiet else "does not hold"
     known = {task: noise for task, noise in found.items() if noise}
@@ -49,8 +49,8 @@ def _judge_noise(table: Table, tasks: Sequence[str]) -> Claim:
         "MNIST: too little noise to matter",
         f"On MNIST the noise of a batch is below {QUIET} of the squared gradient, so less of it hardly shows.",
         f"{len(quiet)} of {len(tasks)} networks",
-        verdict if has_enough_seeds(table) else "too few runs",
-        f"{describe_settings(table, tasks, BASELINES)}; pairs of successive steps, two of five",
+        verdict if has_enough_seeds(comparison) else "too few runs",
+        f"{describe_settings(comparison, tasks, BASELINES)}; pairs of successive steps, two of five",
         beyond=True,
         details=tabulate(
             {
@@ -62,13 +62,13 @@ def _judge_noise(table: Table, tasks: Sequence[str]) -> Claim:
     )
 
 
-def _judge_noise_check(table: Table) -> Claim:
-    """Noise says whether less of it lowers the training loss; the held-out loss has to be near enough to follow."""
-    known = _find_larger(table)
+def _judge_noise_check(comparison: NetworkComparison) -> Claim:
+    """Judge whether noise predicts what larger batches do to the training loss and to a held-out loss near it."""
+    known = _find_larger(comparison)
     rows, right = [], []
     for task in known:
-        held, train = (table.relative(task, LARGER, what) for what in ("test", "train"))
-        noise, gap = table.noise(task, *BASELINES), table.gap(task)
+        held, train = (comparison.relative(task, LARGER, what) for what in ("test", "train"))
+        noise, gap = comparison.noise(task, *BASELINES), comparison.gap(task)
         if held is None or train is None or gap is None or not noise:
             continue
         loud, near = noise[-1] >= QUIET, gap < MAX_LOSS_GAP
@@ -80,8 +80,8 @@ def _judge_noise_check(table: Table) -> Claim:
         f"Noise above {QUIET}: a quarter of it lowers training loss for sure; held-out loss only if below "
         f"{MAX_LOSS_GAP:g} times that.",
         f"{sum(right)} of {len(right)} tasks",
-        verdict if len(right) > len(MNIST_TASKS) and _enough_larger(table) else "too few runs",
-        f"{describe_settings(table, known, (LARGER,))}; as many steps, four times the gradients",
+        verdict if len(right) > len(MNIST_TASKS) and _enough_larger(comparison) else "too few runs",
+        f"{describe_settings(comparison, known, (LARGER,))}; as many steps, four times the gradients",
         beyond=True,
         details=Details(
             ("task", "noise, last fifth", "held-out / training loss", "training, batch x 4", "held-out, batch x 4"),
@@ -92,13 +92,15 @@ def _judge_noise_check(table: Table) -> Claim:
     )
 
 
-def _enough_larger(table: Table) -> bool:
-    return has_enough_seeds(table) and all(table.seeds(task, LARGER) >= MIN_SEEDS for task in (*MNIST_TASKS, RARE))
+def _enough_larger(comparison: NetworkComparison) -> bool:
+    return has_enough_seeds(comparison) and all(
+        comparison.count(task, LARGER) >= MIN_SEEDS for task in (*MNIST_TASKS, RARE)
+    )
 
 
-def _judge_prediction(table: Table, tasks: Sequence[str]) -> Claim:
-    """Why it is a tie: little noise to take away, or none that held-out points would notice."""
-    found = {(task, arm): table.expected(task, arm) for task in (*tasks, RARE) for arm in ALWAYS_ON}
+def _judge_prediction(comparison: NetworkComparison, tasks: Sequence[str]) -> Claim:
+    """Judge whether gain and larger batches predict where mixtures tie with reshuffling and where they pay."""
+    found = {(task, arm): comparison.expected(task, arm) for task in (*tasks, RARE) for arm in ALWAYS_ON}
     known = {pair: value for pair, value in found.items() if value is not None}
     right = [MIN_TIE_RATIO <= value <= MAX_LOSS_RATIO for (task, _), value in known.items() if task != RARE]
     right += [known[RARE, ALWAYS_CROSS] < MIN_TIE_RATIO] if (RARE, ALWAYS_CROSS) in known else []
@@ -106,14 +108,14 @@ def _judge_prediction(table: Table, tasks: Sequence[str]) -> Claim:
     columns: dict[str, dict[str, str]] = {}
     for (task, arm), value in known.items():
         columns.setdefault(f"{arm}: predicted", {})[task] = f"{value:.3g}"
-        columns.setdefault(f"{arm}: observed", {})[task] = format_interval(table.relative(task, arm, "test"))
+        columns.setdefault(f"{arm}: observed", {})[task] = format_interval(comparison.relative(task, arm, "test"))
     return Claim(
         "Gain predicts where it pays",
         f"The predicted ratio L^log4(G) is {MIN_TIE_RATIO} to {MAX_LOSS_RATIO} on MNIST, and below {MIN_TIE_RATIO} "
         "where the mixture pays.",
         f"{sum(right)} of {len(right)} predicted",
-        verdict if _enough_larger(table) else "too few runs",
-        f"{describe_settings(table, [*tasks, RARE], (LARGER, *ALWAYS_ON))}; mixtures that are always on",
+        verdict if _enough_larger(comparison) else "too few runs",
+        f"{describe_settings(comparison, [*tasks, RARE], (LARGER, *ALWAYS_ON))}; mixtures that are always on",
         beyond=True,
         details=tabulate(columns, "task"),
         note="G is the gain over the last three fifths of a run, L the held-out loss with a quarter of the noise, "
@@ -122,36 +124,38 @@ def _judge_prediction(table: Table, tasks: Sequence[str]) -> Claim:
     )
 
 
-MIN_PLAYED_GAIN = 1.01  # a gain above that of uniform draws, which is one
+MIN_PLAYED_GAIN = 1.01  # uniform draws have a gain of one
 
 
-def judge_images(table: Table) -> list[Claim]:
-    """Give the claims about MNIST, as far as there are runs."""
-    tasks = [name for name in MNIST_TASKS if name in table.tasks]
+def judge_images(comparison: NetworkComparison) -> list[Claim]:
+    """Return the claims about MNIST that the runs allow."""
+    tasks = [name for name in MNIST_TASKS if name in comparison.tasks]
     if not tasks:
         return []
     found = [
-        _not_worse(table, tasks),
-        _judge_noise(table, tasks),
-        *([_judge_noise_check(table), _judge_prediction(table, tasks)] if _find_larger(table) else []),
-        _report_training(table, tasks),
-        _report_gains(table, tasks),
-        _report_always_on(table, tasks),
+        _not_worse(comparison, tasks),
+        _judge_noise(comparison, tasks),
+        *([_judge_noise_check(comparison), _judge_prediction(comparison, tasks)] if _find_larger(comparison) else []),
+        _report_training(comparison, tasks),
+        _report_gains(comparison, tasks),
+        _report_always_on(comparison, tasks),
     ]
     return [claim for claim in found if claim is not None]
 
 
 Ratios = Mapping[tuple[str, str], Interval]
-"""Losses beside those of reshuffling, by task and arm."""
+"""Losses relative to reshuffling, by task and arm."""
 
 
-def _compare_losses(table: Table, tasks: Sequence[str], what: What, arms: Sequence[str] = MIXTURES) -> Ratios:
-    found = {(task, arm): table.relative(task, arm, what) for task in tasks for arm in arms}
+def _compare_losses(
+    comparison: NetworkComparison, tasks: Sequence[str], what: Loss, arms: Sequence[str] = MIXTURES
+) -> Ratios:
+    found = {(task, arm): comparison.relative(task, arm, what) for task in tasks for arm in arms}
     return {pair: interval for pair, interval in found.items() if interval is not None}
 
 
 def _list_columns(found: Ratios, suffix: str = "", *, means: bool = False) -> dict[str, dict[str, str]]:
-    """Give the column of every arm, with the mean over tasks below it if asked for."""
+    """Return one column per arm, with the mean over tasks as last row if `means`."""
     rows: dict[str, dict[str, Interval]] = {}
     for (task, arm), interval in found.items():
         rows.setdefault(f"{arm}{suffix}", {})[task] = interval
@@ -163,12 +167,13 @@ def _list_columns(found: Ratios, suffix: str = "", *, means: bool = False) -> di
     return columns
 
 
-def _not_worse(table: Table, tasks: Sequence[str]) -> Claim | None:
-    found = _compare_losses(table, tasks, "test")
+def _not_worse(comparison: NetworkComparison, tasks: Sequence[str]) -> Claim | None:
+    found = _compare_losses(comparison, tasks, "test")
     if not found:
         return None
     fine, alone, worse = _find_fine(found), _find_worse_alone(found), _find_worse(found)
-    # Within the limit, and yet worse for sure: that is not "not worse".  Of many arms one seems so by chance alone.
+    # An arm that is surely worse is not "not worse", even within the limit. Intervals are widened, because one of many
+    # arms seems worse by chance alone.
     verdict: Verdict = "holds in part" if fine else "does not hold"
     if len(fine) == len(found) and not worse:
         verdict = "holds"
@@ -176,13 +181,13 @@ def _not_worse(table: Table, tasks: Sequence[str]) -> Claim | None:
         "MNIST: not worse than reshuffling",
         f"Balanced or not, the held-out loss is at most {MAX_LOSS_RATIO} times reshuffling's by its upper bound.",
         f"{len(fine)} of {len(found)} within {MAX_LOSS_RATIO}x",
-        verdict if has_enough_seeds(table) else "too few runs",
-        describe_settings(table, tasks, MIXTURES),
+        verdict if has_enough_seeds(comparison) else "too few runs",
+        describe_settings(comparison, tasks, MIXTURES),
         beyond=True,
         details=tabulate(_list_columns(found, means=True)),
-        note=f"{_describe_chance(table, tasks)}Worse for sure, all looked at together: {join_pairs(worse)}. Lower "
+        note=f"{_describe_chance(comparison, tasks)}Worse for sure, all looked at together: {join_pairs(worse)}. Lower "
         "bounds above one, each for itself, of which chance alone makes "
-        f"{(1 - CONFIDENCE_LEVEL) / 2 * len(found):.1g}: {join_pairs(alone)}. {_describe_played(table, found)}",
+        f"{(1 - CONFIDENCE_LEVEL) / 2 * len(found):.1g}: {join_pairs(alone)}. {_describe_played(comparison, found)}",
     )
 
 
@@ -198,18 +203,18 @@ def _find_worse(found: Ratios) -> list[tuple[str, str]]:
     return [pair for pair in _find_worse_alone(found) if widen_interval(found[pair], len(found)).low > 1]
 
 
-def _describe_played(table: Table, found: Ratios) -> str:
-    """Say what comes of it where the mixture does not stand aside all the time."""
-    played = {pair: interval for pair, interval in found.items() if table.gain(*pair) >= MIN_PLAYED_GAIN}
+def _describe_played(comparison: NetworkComparison, found: Ratios) -> str:
+    """Describe the losses where the mixture was used for a part of the run at least."""
+    played = {pair: interval for pair, interval in found.items() if comparison.gain(*pair) >= MIN_PLAYED_GAIN}
     return (
         f"Where the mixture does not stand aside from beginning to end, and has a gain above {MIN_PLAYED_GAIN}: "
         f"{len(_find_fine(played))} of {len(played)} within."
     )
 
 
-def _describe_chance(table: Table, tasks: Sequence[str]) -> str:
-    """Say how often reshuffling would pass beside itself: intervals are as wide as runs differ."""
-    found = [interval for task in tasks if (interval := table.relative(task, AGAIN, "test")) is not None]
+def _describe_chance(comparison: NetworkComparison, tasks: Sequence[str]) -> str:
+    """Describe how often reshuffling passes the same check against itself."""
+    found = [interval for task in tasks if (interval := comparison.relative(task, AGAIN, "test")) is not None]
     fine = sum(interval.high <= MAX_LOSS_RATIO for interval in found)
     return (
         f"Of reshuffling beside itself, with half the runs to compare with, {fine} of {len(found)} are within. "
@@ -218,8 +223,8 @@ def _describe_chance(table: Table, tasks: Sequence[str]) -> str:
     )
 
 
-def _report_training(table: Table, tasks: Sequence[str]) -> Claim | None:
-    found = _compare_losses(table, tasks, "train")
+def _report_training(comparison: NetworkComparison, tasks: Sequence[str]) -> Claim | None:
+    found = _compare_losses(comparison, tasks, "train")
     if not found:
         return None
     return Claim(
@@ -227,36 +232,36 @@ def _report_training(table: Table, tasks: Sequence[str]) -> Claim | None:
         "Training loss of the same runs beside that of reshuffling.",
         format_range(found.values()),
         "measured",
-        describe_settings(table, tasks, MIXTURES),
+        describe_settings(comparison, tasks, MIXTURES),
         beyond=True,
         details=tabulate(_list_columns(found)),
     )
 
 
-def _report_gains(table: Table, tasks: Sequence[str]) -> Claim | None:
-    found = {(task, arm): table.sooner(task, arm) for arm in MIXTURES for task in tasks}
+def _report_gains(comparison: NetworkComparison, tasks: Sequence[str]) -> Claim | None:
+    found = {(task, arm): comparison.sooner(task, arm) for arm in MIXTURES for task in tasks}
     known = {pair: interval for pair, interval in found.items() if interval is not None}
     if not known:
         return None
     columns: dict[str, dict[str, str]] = {}
     for (task, arm), interval in known.items():
-        columns.setdefault(f"{arm}: gain", {})[task] = f"{table.gain(task, arm):.3g}"
+        columns.setdefault(f"{arm}: gain", {})[task] = f"{comparison.gain(task, arm):.3g}"
         columns.setdefault(f"{arm}: times fewer", {})[task] = format_interval(interval)
     return Claim(
         "MNIST: gradients saved",
         "How many times fewer gradients reach the training loss that reshuffling ends with; 0 is never.",
         format_range(known.values()),
         "measured",
-        f"{describe_settings(table, tasks, MIXTURES)}; within a run, of mean curves, bootstrap over seeds",
+        f"{describe_settings(comparison, tasks, MIXTURES)}; within a run, of mean curves, bootstrap over seeds",
         beyond=True,
         details=tabulate(columns),
         note="The gain is that over the last three fifths of a run.",
     )
 
 
-def _report_always_on(table: Table, tasks: Sequence[str]) -> Claim | None:
-    """What the mixtures would do if they did not stand aside."""
-    held, train = (_compare_losses(table, tasks, what, ALWAYS_ON) for what in ("test", "train"))
+def _report_always_on(comparison: NetworkComparison, tasks: Sequence[str]) -> Claim | None:
+    """Report the losses of mixtures that are used from the first batch on."""
+    held, train = (_compare_losses(comparison, tasks, what, ALWAYS_ON) for what in ("test", "train"))
     if not held:
         return None
     return Claim(
@@ -265,7 +270,7 @@ def _report_always_on(table: Table, tasks: Sequence[str]) -> Claim | None:
         "reshuffling's.",
         f"{len(_find_fine(held))} of {len(held)} within {MAX_LOSS_RATIO}x",
         "measured",
-        describe_settings(table, tasks, ALWAYS_ON),
+        describe_settings(comparison, tasks, ALWAYS_ON),
         beyond=True,
         details=tabulate(
             _list_columns(held, ": held-out", means=True) | _list_columns(train, ": training", means=True)

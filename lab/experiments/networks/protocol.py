@@ -1,24 +1,26 @@
-"""The runs: every arm looks for its own best step on some seeds, and is measured on others."""
+"""The runs: the best step of every arm is searched on some seeds, and the arm is measured on others."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from lab.experiments.networks.tasks import AGAIN, LARGER, RESHUFFLING, TASKS, Task, at_hand
 from lab.reproduce.experiment import Mode
 from lab.reproduce.records import Config, Record, Result
+from lab.step_search import search_step
 
 FIRST_TUNING_SEED = 900  # of the seeds that steps are chosen on
-FIRST_REPORTED_SEED = (
-    200  # first of those that are reported: smaller ones were looked at before the arms were what they are now
-)
-COARSE_EXPONENTS = (-1.0, 0.0, 1.0)  # steps to begin with, as powers of two of the task's own
+FIRST_REPORTED_SEED = 200  # smaller seeds were used while the arms were still being changed
+COARSE_EXPONENTS = (-1.0, 0.0, 1.0)  # first steps to try, as powers of two times the task's own step
 MAX_EXPONENT = 6.0
+# Finds the best step to an octave.
+find_step = partial(search_step, start=COARSE_EXPONENTS, distances=(1.0,), limit=MAX_EXPONENT)
 
 Key = tuple[str, str, float]
 """Task, arm, epochs."""
 
 
 def plan(mode: Mode) -> list[Config]:
-    """One search for the best step per task, arm and length of run; in quick mode nothing: a few runs tell nothing."""
+    """Plan one step search per task, arm and length of run; nothing in quick mode, because a few runs show nothing."""
     if mode == "quick":
         return []
     return [
@@ -38,12 +40,12 @@ def _list_keys() -> list[Key]:
 
 
 def list_lengths(task: Task, arm: str) -> list[float]:
-    """Give the lengths of the runs of an arm, in epochs."""
+    """Return the lengths of the runs of an arm, in epochs."""
     return [task.epochs / 2, task.epochs] if arm in task.halved else [task.epochs]
 
 
 def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
-    """Every arm on every test seed, at its best step; before anything is known, at some step."""
+    """Plan every arm on every test seed at its best step; without records, at a made-up step, to count the runs."""
     if mode == "quick":
         return []
     best, assumed = best_steps(records), None if records else 0.0
@@ -59,44 +61,24 @@ def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
 
 
 def best_steps(records: Iterable[Record]) -> dict[Key, float]:
-    """Give the exponents of the steps that were found."""
+    """Return the exponents of the steps that were found."""
     return {make_key(r.config): r.result["best"] for r in records if r.config["part"] == "tune"}
 
 
 def make_key(config: Config) -> Key:
-    """Give what a run is compared by."""
+    """Return task, arm and epochs of a run."""
     return config["task"], config["arm"], config["epochs"]
 
 
-def search_step(score: Callable[[float], float]) -> tuple[float, dict[float, float]]:
-    """Give the exponent with the lowest score, to an octave, and all that were tried.
-
-    From three steps to the neighbours of the best, until it is better than both.
-
-    Examples
-    --------
-    >>> best, tried = search_step(lambda e: (e - 2.2) ** 2)
-    >>> best, sorted(tried)
-    (2.0, [-1.0, 0.0, 1.0, 2.0, 3.0])
-    """
-    tried = {e: score(e) for e in COARSE_EXPONENTS}
-    while True:
-        best = min(tried, key=lambda e: (tried[e], e))
-        new = [e for e in (best - 1.0, best + 1.0) if e not in tried and abs(e) <= MAX_EXPONENT]
-        if not new:
-            return best, tried
-        tried |= {e: score(e) for e in new}
-
-
 def run(config: Config) -> Result:
-    """Search the step of an arm, or run it at a step that was found."""
-    from lab.experiments.networks import training as runs  # it imports PyTorch, which plans and findings do without
+    """Search the step of an arm, or run the arm at the step that was found."""
+    from lab.experiments.networks import training as runs  # imports PyTorch, which plans and findings do not need
 
     return runs.tune_step(config) if config["part"] == "tune" else runs.run_test(config)
 
 
 def seconds(config: Config) -> float:
-    """So much an epoch as the task says, more for larger batches; a search tries some four steps."""
+    """Estimate the seconds of a run. Larger batches take longer, and a search tries about four steps."""
     task = TASKS[config["task"]]
     each = task.seconds * config["epochs"] * (2.5 if config["arm"] == LARGER else 1.0)
     return float(each * (4 * config["seeds"] if config["part"] == "tune" else 1.3) + 1.0)

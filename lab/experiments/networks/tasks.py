@@ -1,4 +1,4 @@
-"""The tasks: which data, which network, which optimiser, how long, and who takes part."""
+"""The tasks: data, network, optimiser, length of a run, and arms."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -8,41 +8,42 @@ from lab import datasets
 RESHUFFLING, AGAIN, LABELS, CROSS = "reshuffling", "reshuffling again", "mixture of labels", "mixture, cross"
 LARGER, BALANCED, STATIC = "reshuffling, batch x 4", "class-balanced draws", "class-balanced, weighted"
 ALWAYS, ALWAYS_CROSS = "mixture of labels, always on", "mixture, cross, always on"
-LARGER_BATCH_FACTOR = 4  # times the batch, for as many steps
+LARGER_BATCH_FACTOR = 4  # times the batch, for the same number of steps
 BASELINES = (RESHUFFLING, AGAIN)  # pooled: no arm is compared with one lucky set of runs
-MIXTURES = (LABELS, CROSS)  # as loaders have them: plain shuffling until they pay
-ALWAYS_ON = (ALWAYS, ALWAYS_CROSS)  # the same from the first batch on, and in even batches
+MIXTURES = (LABELS, CROSS)  # the default of loaders: plain shuffling until the mixture pays
+ALWAYS_ON = (ALWAYS, ALWAYS_CROSS)  # the same mixtures from the first batch on, in even batches
 USUAL_ARMS = (*BASELINES, *MIXTURES, *ALWAYS_ON)
+ALL_ARMS = (*USUAL_ARMS, LARGER, BALANCED, STATIC)
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is learned from what, and how.
+    """A task: data, network and training.
 
     Attributes
     ----------
     data
-        What `lab.experiments.networks.data.split` knows it by.
+        Name of the split, a key of `lab.experiments.networks.data.SPLITS`.
     needs
-        The data set; None for text that Python itself has.
+        Data set to fetch; None for text that comes with Python.
     network
-        Two dense layers or one ("MLP"), two convolutions ("CNN"), or a model of the next word ("words").
+        One or two hidden dense layers ("MLP"), two convolutions ("CNN"), or a model of the next word ("words").
     optimiser
-        SGD has momentum 0.9; the step decays linearly to zero in either.
+        SGD has momentum 0.9. The step decays linearly to zero in both.
     epochs, batch
-        The length of a run, and of a batch.
+        Length of a run, and batch size.
     step
-        Where the search for the best step begins.
+        Step where the search for the best one begins.
     seconds
-        About how long an epoch takes.
+        Expected seconds per epoch.
     arms
-        Who takes part.
+        Arms of the task.
     seeds
-        How many runs of each.
+        Number of runs per arm.
     tuning
-        On how many other seeds steps are chosen.
+        Number of other seeds that steps are chosen on.
     halved
-        Arms that are also run at half the length, to see whether that is enough.
+        Arms that also run at half the length, to see whether that is enough.
     """
 
     data: str
@@ -59,10 +60,10 @@ class Task:
     halved: tuple[str, ...] = ()
 
 
-# Balanced or not, runs have about as many steps: half of the images of an imbalanced set are gone.
+# Imbalanced sets have half as many images, so they get twice the epochs and about as many steps.
 _MLP = Task("mnist", "mnist", "MLP", "SGD", 2, 128, 0.1, 0.9, arms=(*USUAL_ARMS, LARGER), seeds=16, tuning=4)
 _SKEWED = replace(_MLP, data="mnist, imbalanced", epochs=4, seconds=0.45)
-# From 8,000 images runs differ more: four seeds do not always tell steps an octave apart.
+# With 8,000 images runs differ more: four seeds do not always distinguish steps an octave apart.
 _CNN = Task(
     "mnist, first 8,000", "mnist", "CNN", "SGD", 3, 32, 0.04, 0.6, arms=(*USUAL_ARMS, LARGER), seeds=32, tuning=8
 )
@@ -78,11 +79,10 @@ MNIST_TASKS = {
     for optimiser in ("SGD", "Adam")
 }
 RARE = "rare class, covtype"
-# Tried in the search for one where it pays, all of them reported.
-_RARE_ARMS = (*USUAL_ARMS, LARGER, BALANCED, STATIC)
+# All tasks that were tried in search of one where adaptive sampling pays.
 OTHER_TASKS = {
-    # A run in ten gets stuck early, which a few seeds do not tell.
-    RARE: Task("covtype", "covtype_2v4", "MLP", "Adam", 2, 128, 0.008, 1.5, _RARE_ARMS, 16, tuning=6, halved=(CROSS,)),
+    # One run in ten gets stuck early, which a few seeds do not show.
+    RARE: Task("covtype", "covtype_2v4", "MLP", "Adam", 2, 128, 0.008, 1.5, ALL_ARMS, 16, tuning=6, halved=(CROSS,)),
     "rare class, covtype, SGD": Task("covtype", "covtype_2v4", "MLP", "SGD", 2, 128, 0.4, 1.3),
     "rare class, kdd_bio": Task(
         "kdd_bio", "kdd_bio", "MLP", "Adam", 2, 64, 0.001, 1.4, (*USUAL_ARMS, BALANCED), seeds=5
@@ -98,5 +98,5 @@ TASKS = {**MNIST_TASKS, **OTHER_TASKS}
 
 
 def at_hand() -> list[str]:
-    """Give the tasks whose data need not be fetched."""
+    """Return the tasks whose data need not be fetched."""
     return [name for name, task in TASKS.items() if task.needs is None or datasets.available(task.needs)]

@@ -1,4 +1,4 @@
-"""One run: train a network, evaluate it on the way, or tune its step."""
+"""One run: build a network, train and evaluate it, or tune its step."""
 
 import math
 from collections.abc import Iterator
@@ -8,33 +8,98 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils.data import Dataset
 
 from lab.arrays import AnyArray, FloatArray, IntArray
 from lab.experiments.networks.arms import build_arm
-from lab.experiments.networks.data import load_split
-from lab.experiments.networks.networks import build_network, compute_losses, compute_norms
-from lab.experiments.networks.protocol import FIRST_TUNING_SEED, search_step
-from lab.experiments.networks.samples import Sample, Split
+from lab.experiments.networks.data import CONTEXT_WORDS, VOCABULARY_SIZE, Sample, Split, load_split
+from lab.experiments.networks.protocol import FIRST_TUNING_SEED, find_step
 from lab.experiments.networks.tasks import AGAIN, TASKS, Task
 from lab.reproduce.records import Config, Result
 from lab.statistics import geometric_mean
+from lab.step_search import drop_infinite, record_search
 from varmix.meter import GainMeter
 from varmix.torch import AdaptiveLoader, TensorDraw
 
 MOMENTUM = 0.9
-STEPS_PER_METERING = (
-    5  # of so many steps, two in a row give their gradients to the meter: all of them would cost too much
-)
+STEPS_PER_METERING = 5  # two successive ones of these pass gradients to the meter; all would cost too much
 OTHER_SEED_OFFSET = 1_000_000
+HIDDEN_IMAGES, HIDDEN_ROWS, EMBEDDING_WIDTH, HIDDEN_WORDS = (128,), (64, 64), 32, 128
+PIXELS = 784
 
 
-class Diverged(Exception):  # noqa: N818 - no error, but what comes of a step that is too long
-    """The loss is not a number any more."""
+def build_network(kind: str, split: Split) -> nn.Module:
+    """Return a new network of a kind, with initial weights from PyTorch's generator."""
+    outputs = split.classes or 1
+    if kind == "words":
+        return _build_words()
+    inputs = split.X.shape[1]
+    if kind == "CNN":
+        return _build_convolutions(outputs)
+    return _build_dense(inputs, HIDDEN_IMAGES if inputs == PIXELS else HIDDEN_ROWS, outputs)
+
+
+def _build_dense(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Module:
+    layers: list[nn.Module] = []
+    for width in hidden:
+        layers += [nn.Linear(inputs, width), nn.ReLU()]
+        inputs = width
+    return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+
+
+def _build_convolutions(outputs: int) -> nn.Module:
+    """Build two convolutions of 8 and 16 channels, each halving the image: small enough for one core."""
+    first, second = nn.Conv2d(1, 8, 5, stride=2), nn.Conv2d(8, 16, 5, stride=2)
+    image = nn.Unflatten(1, (1, 28, 28))
+    return nn.Sequential(image, first, nn.ReLU(), second, nn.ReLU(), nn.Flatten(), nn.Linear(256, outputs))
+
+
+def _build_words() -> nn.Module:
+    """Build a model of the next word: an embedding of six words, then two dense layers."""
+    vectors = nn.Embedding(VOCABULARY_SIZE, EMBEDDING_WIDTH)
+    return nn.Sequential(
+        vectors, nn.Flatten(), _build_dense(EMBEDDING_WIDTH * CONTEXT_WORDS, (HIDDEN_WORDS,), VOCABULARY_SIZE)
+    )
+
+
+def compute_losses(outputs: Tensor, y: Tensor) -> Tensor:
+    """Return the loss of every point: cross entropy for classes, half the squared error for numbers.
+
+    Examples
+    --------
+    >>> compute_losses(torch.tensor([[0.0], [3.0]]), torch.tensor([1.0, 1.0]))
+    tensor([0.5000, 2.0000])
+    """
+    if y.dtype == torch.int64:
+        return functional.cross_entropy(outputs, y, reduction="none")
+    return 0.5 * (outputs[:, 0] - y).square()
+
+
+def compute_norms(outputs: Tensor, y: Tensor) -> Tensor:
+    """Return the norm of every point's derivative in the outputs: `|softmax - onehot|`, or the absolute error.
+
+    The training step computes the outputs anyway, so this feedback costs next to nothing.
+
+    Examples
+    --------
+    >>> compute_norms(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
+    tensor([0.7071])
+    """
+    with torch.no_grad():
+        if y.dtype == torch.int64:
+            derivatives = torch.softmax(outputs, dim=1)
+            derivatives[torch.arange(len(y)), y] -= 1.0
+            return torch.linalg.vector_norm(derivatives, dim=1)
+        return (outputs[:, 0] - y).abs()
+
+
+class Diverged(Exception):  # noqa: N818 - an expected outcome of a step that is too long, not an error
+    """The loss or a gradient is not finite."""
 
 
 class Training:
-    """One network in training, by the steps of one arm, whose length decays linearly to zero."""
+    """A network in training with one arm; the step size decays linearly to zero."""
 
     def __init__(self, task: str, name: str, step: float, seed: int, epochs: float) -> None:
         torch.set_num_threads(1)
@@ -56,7 +121,7 @@ class Training:
         return self.done * self.task.batch * self.arm.times
 
     def go_on(self, steps: int, *, metered: bool) -> GainMeter:
-        """Make some steps; give the meter that has seen them, if it was to."""
+        """Take some steps and return their meter, which has seen them if `metered`."""
         meter = GainMeter(reshuffled=True)
         for (X, y), draw in islice(self._batches, steps):
             sizes = self._learn(X, y, self.arm.weigh(draw.part))
@@ -70,7 +135,7 @@ class Training:
         return meter
 
     def _learn(self, X: Tensor, y: Tensor, weights: FloatArray) -> FloatArray:
-        """Make a step, and give the norms of the batch."""
+        """Take a step and return the norms of the batch."""
         sizes = self._differentiate(X, y, weights)
         for group in self._optimiser.param_groups:
             group["lr"] = self._longest * (1.0 - self.done / self.steps)
@@ -78,7 +143,7 @@ class Training:
         return sizes
 
     def _differentiate(self, X: Tensor, y: Tensor, weights: FloatArray) -> FloatArray:
-        """Compute the gradient of a batch's mean loss, and give the norms of its points."""
+        """Compute the gradient of a batch's mean loss and return the norms of its points."""
         said = self.network(X)
         self._optimiser.zero_grad()
         (compute_losses(said, y) * torch.from_numpy(weights.astype(np.float32))).mean().backward()
@@ -95,7 +160,7 @@ class Training:
 
 
 class Rows(Dataset[tuple[Tensor, Tensor]]):  # type: ignore[misc]
-    """Points in memory, which give whole batches at once: one by one would take longer than the steps."""
+    """Points in memory that are fetched in whole batches: one by one would take longer than the steps."""
 
     def __init__(self, X: AnyArray, y: AnyArray) -> None:
         self._X, self._y = torch.from_numpy(X), torch.from_numpy(y)
@@ -104,32 +169,32 @@ class Rows(Dataset[tuple[Tensor, Tensor]]):  # type: ignore[misc]
         return len(self._y)
 
     def __getitems__(self, indices: list[int]) -> tuple[Tensor, Tensor]:
-        """Give a batch."""
+        """Return a batch."""
         rows = torch.tensor(indices)
         return self._X[rows], self._y[rows]
 
 
 def repeat_batches(loader: AdaptiveLoader) -> Iterator[tuple[tuple[Tensor, Tensor], TensorDraw]]:
-    """Give batches pass after pass; between passes the loader ends the epoch."""
+    """Yield batches epoch after epoch."""
     while True:
         yield from loader
 
 
 def _make_optimiser(task: Task, parameters: list[nn.Parameter], step: float) -> torch.optim.Optimizer:
-    """Give the optimiser; fused, because with small networks its own work would take a third of the time."""
+    """Return the optimiser; fused, because otherwise it would take a third of the time of a small network."""
     if task.optimiser == "Adam":
         return torch.optim.Adam(parameters, lr=step, fused=True)
     return torch.optim.SGD(parameters, lr=step, momentum=MOMENTUM, fused=True)
 
 
-ROWS_PER_PASS = 1024  # that go through the network at once
-MAX_LOOK_POINTS = 5_000  # training points that a look on the way is made at
-# Halves of the held-out points: one for steps to be chosen by, the other for what is reported.
+ROWS_PER_CALL = 1024  # that go through the network at once
+MAX_LOOK_POINTS = 5_000  # training points for an evaluation during training
+# Halves of the held-out points: one to choose steps by, the other to report.
 CHOOSING_HALF, REPORTING_HALF = slice(0, None, 2), slice(1, None, 2)
 
 
 class Points(NamedTuple):
-    """Some points as tensors, and their factors in the loss."""
+    """Points as tensors, and their factors in the loss."""
 
     X: Tensor
     y: Tensor
@@ -140,25 +205,25 @@ class Points(NamedTuple):
 
 
 def make_points(sample: Sample | Split) -> Points:
-    """Give points as tensors."""
+    """Return points as tensors."""
     costs = np.ones(len(sample.y)) if sample.costs is None else sample.costs
     return Points(torch.from_numpy(sample.X), torch.from_numpy(sample.y), torch.from_numpy(costs))
 
 
 def compute_outputs(network: nn.Module, where: Points, shift: FloatArray | None = None) -> Tensor:
-    """Give what the network says of points."""
+    """Return the outputs of the network, shifted if asked."""
     with torch.no_grad():
-        said = torch.cat([network(rows) for rows in where.X.split(ROWS_PER_PASS)])
+        said = torch.cat([network(rows) for rows in where.X.split(ROWS_PER_CALL)])
         return said if shift is None else said + torch.from_numpy(shift).float()
 
 
 def mean_loss(said: Tensor, where: Points) -> float:
-    """Give the mean loss, points by their costs."""
+    """Return the mean loss, weighted by the costs of the points."""
     return float((compute_losses(said, where.y).double() * where.costs).sum() / where.costs.sum())
 
 
 def measure_accuracy(said: Tensor, where: Points) -> float | None:
-    """Give the share of points whose class is told right, by their costs; None if there are no classes."""
+    """Return the accuracy, weighted by the costs of the points; None for regression."""
     if where.y.dtype != torch.int64:
         return None
     right = (said.argmax(dim=1) == where.y).double()
@@ -166,7 +231,7 @@ def measure_accuracy(said: Tensor, where: Points) -> float | None:
 
 
 def measure_precision(said: Tensor, where: Points) -> float | None:
-    """Give the average precision at finding the second of two classes, None unless there are two."""
+    """Return the average precision of finding the second of two classes; None unless there are two."""
     if where.y.dtype != torch.int64 or said.shape[1] != 2:
         return None
     from sklearn.metrics import average_precision_score
@@ -175,25 +240,24 @@ def measure_precision(said: Tensor, where: Points) -> float | None:
 
 
 def measure_signal(meter: GainMeter) -> float | None:
-    """Give the part of a batch gradient's squared norm that is not noise, 1 / (1 + noise); 0 if all of it is.
+    """Return the part of a batch gradient's squared norm that is not noise: 1 / (1 + noise), 0 if all of it is.
 
-    Unlike the noise it is finite, so that it can be averaged over runs.
+    Unlike the noise it is always finite, so it can be averaged over runs. None where the meter saw no noise.
     """
     return None if meter.noise is None else 1.0 / (1.0 + meter.noise)
 
 
-STRETCHES_PER_RUN = 5  # of a run, with a look and a meter each
+STRETCHES_PER_RUN = 5  # each has its own meter and ends with an evaluation
 
 
 def tune_step(config: Config) -> Result:
-    """Search the step that leaves the least held-out loss, on seeds of its own and points that are for choosing."""
+    """Search the step with the lowest held-out loss, on separate seeds and on the points for choosing."""
 
     def score(exponent: float) -> float:
         ends = [_measure_end_loss(config, exponent, FIRST_TUNING_SEED + seed) for seed in range(config["seeds"])]
         return geometric_mean(ends).value if np.isfinite(ends).all() else math.inf
 
-    best, tried = search_step(score)
-    return {"best": best, "tried": {str(e): _drop_infinite(value) for e, value in sorted(tried.items())}}
+    return record_search(*find_step(score))
 
 
 def _measure_end_loss(config: Config, exponent: float, seed: int) -> float:
@@ -215,7 +279,7 @@ def _measure_loss(training: Training, where: Points) -> float:
 
 
 def run_test(config: Config) -> Result:
-    """Train, and look five times on the way."""
+    """Train, and evaluate five times during the run."""
     training, seen = _make_training(config, config["step"], config["seed"]), Looks()
     try:
         for stretch in range(1, STRETCHES_PER_RUN + 1):
@@ -228,34 +292,30 @@ def run_test(config: Config) -> Result:
 
 
 def _evaluate_end(training: Training) -> Result:
-    """Give what a finished network comes to, on all training points and on the half that is reported."""
+    """Evaluate a finished network on all training points and on the held-out half that is reported."""
     held = make_points(training.data.held)[REPORTING_HALF]
     said = compute_outputs(training.network, held, training.arm.shift)
     return {
-        "train": _drop_infinite(_measure_loss(training, make_points(training.data))),
-        "test": _drop_infinite(mean_loss(said, held)),
+        "train": drop_infinite(_measure_loss(training, make_points(training.data))),
+        "test": drop_infinite(mean_loss(said, held)),
         "accuracy": measure_accuracy(said, held),
         "precision": measure_precision(said, held),
     }
 
 
 class Looks:
-    """What is seen on the way: losses at some training points and held out, gain and signal of the stretch behind."""
+    """Evaluations during a run: training and held-out losses, and gain and signal of the last stretch."""
 
     def __init__(self) -> None:
         self.lists: dict[str, list[Any]] = {name: [] for name in ("evaluations", "losses", "held", "gains", "signals")}
 
     def look(self, training: Training, meter: GainMeter) -> None:
-        """Look at the network between two stretches."""
+        """Evaluate the network after a stretch."""
         some = make_points(training.data)
-        if len(some.y) > MAX_LOOK_POINTS:  # the same ones every time
+        if len(some.y) > MAX_LOOK_POINTS:  # the same points every time
             some = some[np.random.default_rng(0).choice(len(some.y), MAX_LOOK_POINTS, replace=False)]
         held = make_points(training.data.held)[REPORTING_HALF]
         losses = _measure_loss(training, some), _measure_loss(training, held)
         values = *losses, meter.gain.value, measure_signal(meter)
         for name, value in zip(self.lists, (training.evaluations, *values), strict=True):
-            self.lists[name].append(value if value is None else _drop_infinite(value))
-
-
-def _drop_infinite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+            self.lists[name].append(value if value is None else drop_infinite(value))

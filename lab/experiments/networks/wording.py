@@ -1,9 +1,9 @@
-"""How numbers of this experiment are said."""
+"""Wording of numbers and tables in the claims of this experiment."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from lab.experiments.networks.table import Table
+from lab.experiments.networks.comparison import NetworkComparison
 from lab.reproduce.findings import Details, format_number
 from varmix.meter import Interval
 
@@ -11,7 +11,7 @@ MISSING = "-"  # in a cell without a number
 
 
 def format_interval(interval: Interval | None) -> str:
-    """Give an interval for people; a run that diverged leaves no number to give.
+    """Write an interval; "diverged" if it is infinite, "not run" for None.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def format_interval(interval: Interval | None) -> str:
 
 
 def format_ratio(interval: Interval | None) -> str:
-    """Give a ratio as the number of a claim.
+    """Write a ratio as the number of a claim.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def format_ratio(interval: Interval | None) -> str:
 
 
 def format_range(intervals: Iterable[Interval]) -> str:
-    """Say from where to where ratios reach.
+    """Write the range of some ratios.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def format_range(intervals: Iterable[Interval]) -> str:
 
 
 def format_noise(value: float) -> str:
-    """Say a noise.
+    """Write the noise of gradients.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def format_noise(value: float) -> str:
 
 
 def tabulate(columns: Mapping[str, Mapping[str, str]], first: str = "network") -> Details:
-    """Give a table with a row for every name that a column has, in the order in which they come.
+    """Return a table with one row for every name in any column, in order of appearance.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def tabulate(columns: Mapping[str, Mapping[str, str]], first: str = "network") -
 
 
 def join_pairs(pairs: Sequence[tuple[str, str]]) -> str:
-    """Name arms with their tasks.
+    """List arms with their tasks.
 
     Examples
     --------
@@ -92,17 +92,17 @@ def join_pairs(pairs: Sequence[tuple[str, str]]) -> str:
     return "; ".join(f"{arm} ({task})" for task, arm in pairs) or "none"
 
 
-def describe_settings(table: Table, tasks: Iterable[str], arms: Iterable[str]) -> str:
-    """Say how many seeds are behind a number.
+def describe_settings(comparison: NetworkComparison, tasks: Iterable[str], arms: Iterable[str]) -> str:
+    """Describe how many seeds are behind a number.
 
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> table = SimpleNamespace(seeds=lambda task, arm: {"a": 16, "b": 32}[task])
-    >>> describe_settings(table, ["a", "b"], ["x"]), describe_settings(table, ["b"], ["x"])
+    >>> comparison = SimpleNamespace(count=lambda task, arm: {"a": 16, "b": 32}[task])
+    >>> describe_settings(comparison, ["a", "b"], ["x"]), describe_settings(comparison, ["b"], ["x"])
     ('16 to 32 seeds, own best step on other seeds', '32 seeds, own best step on other seeds')
     """
-    seeds = [table.seeds(task, arm) for task in tasks for arm in arms if table.seeds(task, arm)]
+    seeds = [comparison.count(task, arm) for task in tasks for arm in arms if comparison.count(task, arm)]
     least, most = min(seeds, default=0), max(seeds, default=0)
     many = f"{least} to {most}" if least < most else f"{least}"
     return f"{many} seeds, own best step on other seeds"

@@ -1,4 +1,4 @@
-"""Shares as bars of plain text, for terminals of every encoding."""
+"""Shares as bars of ASCII text, which every terminal can show."""
 
 from collections.abc import Hashable, Sequence
 
@@ -19,21 +19,28 @@ def format_bars(
     beside_name: str = "points",
     most: int | None = None,
 ) -> list[str]:
-    r"""Return a line with a bar for every component; the longest has 26 characters, and no line more than 80.
+    r"""Return one line with a bar per component.
+
+    The longest bar has 26 characters, and no line is longer than 80.
 
     Parameters
     ----------
-    names
-        A name for each component; long ones are cut.
-    shares
-        (k,) their shares.
-    beside
-        (k,) shares to show beside them.  Default: None.
-    beside_name
-        What the shares beside them are.  Default: "points".
-    most
-        Show at most so many components, the largest first, and the others together.  Default: None, all of them in
-        their order.
+    names : sequence of hashable
+        One name per component. Long names are cut.
+    shares : array of shape (k,)
+        Shares that set the lengths of the bars.
+    beside : array of shape (k,), optional
+        More shares, printed as numbers after the first ones. Default: None.
+    beside_name : str, default "points"
+        Name of these other shares.
+    most : int, optional
+        Number of components to show, the largest first; one more line sums up the others. Default: None, which shows
+        all components in their order.
+
+    Returns
+    -------
+    list of str
+        The lines.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Save and load samplers as files: safetensors and JSON, written aside and renamed, no pickle."""
+"""Save and load samplers as files: safetensors with a JSON header, atomic writes, no pickle."""
 
 import hashlib
 import json
@@ -22,10 +22,10 @@ from varmix._version import __version__
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file to be written aside, flushed and renamed to `path`.
+    """Open a temporary file that replaces `path` after it was written completely.
 
-    Whenever the process dies, `path` holds either what it held before or all that was written; when two processes write
-    at once, it holds what the last one wrote, whole.
+    If the process dies, `path` holds either its old content or the complete new one. If two processes write at once,
+    the last one wins.
 
     Examples
     --------
@@ -50,24 +50,25 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _read_umask() -> int:
+    """Return the umask of this process."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
-MAX_HEADER_LENGTH = 1 << 24  # characters of JSON: states keep numbers in arrays, and little beside them
-MAX_NESTING_DEPTH = 32  # dictionaries inside one another
+MAX_HEADER_LENGTH = 1 << 24  # characters of JSON; states keep most of their numbers in arrays
+MAX_NESTING_DEPTH = 32  # levels of dictionaries
 
 
 class Stateful(Protocol):
-    """What can be saved: a `Sampler`, a `rl.ReplayBuffer`, or anything that gives and takes a state as they do."""
+    """Object that can be saved: a `Sampler`, an `rl.ReplayBuffer`, or any other object with these two methods."""
 
     def state_dict(self) -> State:
-        """Give all that is needed to go on: nested dictionaries of arrays, numbers and strings."""
+        """Return the state needed to resume exactly, as a nested dict of arrays, numbers and strings."""
         ...
 
     def load_state_dict(self, state: State) -> None:
-        """Go on where `state` was saved, or refuse it and stay as before."""
+        """Resume from `state`, or raise an error and stay unchanged."""
         ...
 
 
@@ -75,10 +76,24 @@ Owner = TypeVar("Owner", bound=Stateful)
 
 
 def save(path: str | os.PathLike[str], owner: Stateful) -> None:
-    """Write the state of `owner`, a sampler or a replay buffer, to `path`.
+    """Write the state of a sampler or a replay buffer to a file.
 
-    The file is written aside, flushed and renamed: whenever the process dies, `path` holds either the old
-    checkpoint or the new one, whole.
+    The write is atomic: if the process dies, `path` holds either the old checkpoint or the complete new one.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        File to write. An existing file is replaced.
+    owner : Stateful
+        Object to save: a `Sampler`, an `rl.ReplayBuffer`, or any object with `state_dict` and `load_state_dict`. The
+        states of loaders contain tensors; save them with `torch.save`.
+
+    Raises
+    ------
+    TypeError
+        If the state contains anything other than nested dicts of arrays, numbers and strings.
+    OSError
+        If the file cannot be written.
 
     Examples
     --------
@@ -107,7 +122,14 @@ def save(path: str | os.PathLike[str], owner: Stateful) -> None:
 
 
 def load(path: str | os.PathLike[str], owner: Owner) -> Owner:
-    """Load a checkpoint into `owner`, which was built with the arguments of the one that was saved.
+    """Load a checkpoint into an object that was built like the saved one.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        File that `save` wrote.
+    owner : Stateful
+        Object to load the state into. Build it with the same arguments as the one that was saved.
 
     Returns
     -------
@@ -117,9 +139,20 @@ def load(path: str | os.PathLike[str], owner: Owner) -> Owner:
     Raises
     ------
     CheckpointError
-        If the file is damaged, has another format, or belongs to another object.  `owner` is then unchanged.
+        If the file is damaged, has another format, or belongs to another object. `owner` is then unchanged.
     OSError
-        If the file is not there or cannot be read.
+        If the file does not exist or cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import varmix
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(Path(folder) / "sampler.varmix", varmix.uniform(10, rng=0))
+    ...     sampler = load(Path(folder) / "sampler.varmix", varmix.uniform(10))
+    >>> sampler.draw(3).indices.shape
+    (3,)
     """
     state = read_checkpoint(path)
     with wrap_load_errors(f"{type(owner).__name__} in {make_printable(path)}"):
@@ -128,16 +161,20 @@ def load(path: str | os.PathLike[str], owner: Owner) -> Owner:
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> State:
-    """Return the state in a checkpoint without its owner, to look at it; raises as `load` does."""
+    """Return the state in a checkpoint without loading it into an object.
+
+    It raises the same errors as `load`.
+    """
     kind = os.stat(path).st_mode
     if not stat.S_ISREG(kind):
         what = "a folder" if stat.S_ISDIR(kind) else "not a regular file"
-        raise CheckpointError(f"{make_printable(path)} is {what}. Give the path of a file that varmix.save wrote.")
+        raise CheckpointError(f"{make_printable(path)} is {what}. Pass the path of a file that varmix.save wrote.")
     with wrap_load_errors(f"the file {make_printable(path)}"):
         return _parse_checkpoint(path)
 
 
 def _parse_checkpoint(path: str | os.PathLike[str]) -> State:
+    """Return the state in a checkpoint after checking its format and checksum."""
     name = make_printable(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
@@ -150,14 +187,17 @@ def _parse_checkpoint(path: str | os.PathLike[str]) -> State:
     if metadata.get("sha256") != _compute_digest(metadata.get("varmix_version", "") + header, arrays):
         raise CheckpointError(f"{name} is damaged: its contents do not match its checksum. Use an older checkpoint.")
     if len(header) > MAX_HEADER_LENGTH:
-        raise CheckpointError(f"{name} has a header of {len(header):,} characters; varmix writes at most 16 million.")
+        raise CheckpointError(
+            f"{name} has a header of {len(header):,} characters, and varmix writes at most 16 million."
+        )
     state = _insert_arrays(json.loads(header), "", arrays)
     if not isinstance(state, dict):
-        raise CheckpointError(f"{name} is damaged: it holds a {type(state).__name__} instead of a state.")
+        raise CheckpointError(f"{name} is damaged: it holds a {type(state).__name__} instead of a dictionary.")
     return state
 
 
 def _check_format(name: str, metadata: Mapping[str, str]) -> None:
+    """Raise `CheckpointError` if the metadata is not that of a checkpoint in the current format."""
     found = metadata.get("varmix_format")
     if found is None:
         raise CheckpointError(f"{name} is a safetensors file, but not a varmix checkpoint.")
@@ -165,11 +205,12 @@ def _check_format(name: str, metadata: Mapping[str, str]) -> None:
         writer = make_printable(metadata.get("varmix_version", "0.1.0 or older"), longest=30)
         raise CheckpointError(
             f"{name} has checkpoint format {make_printable(found, longest=30)}, written by varmix {writer}; varmix "
-            f"{__version__} reads format {FORMAT}. Load it with the version that wrote it, or start afresh."
+            f"{__version__} reads format {FORMAT}. Load it with the version that wrote it, or start a new run."
         )
 
 
 def _compute_digest(header: str, arrays: dict[str, AnyArray]) -> str:
+    """Return the SHA-256 of a header and the arrays, in hexadecimal."""
     digest = hashlib.sha256(header.encode())
     for name in sorted(arrays):
         digest.update(f"{name}{arrays[name].dtype}{arrays[name].shape}".encode())
@@ -181,7 +222,7 @@ _ARRAY_MARK = {"__array__": True}
 
 
 def _extract_arrays(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:  # noqa: ANN401
-    """Move the arrays of a nested state into `arrays`, leaving marks in their places."""
+    """Move the arrays of a nested state into `arrays`; return the state with marks in their places."""
     if isinstance(value, np.ndarray):
         arrays[name] = np.asarray(value, order="C")
         return _ARRAY_MARK
@@ -191,15 +232,18 @@ def _extract_arrays(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any: 
         return value.item()
     if not isinstance(value, (str, int, float, list, tuple, NoneType)):
         raise TypeError(
-            f"A checkpoint holds arrays, numbers and strings, and {name[1:] or 'the state'} is a "
-            f"{type(value).__name__}. States with tensors, of loaders, go into torch.save."
+            f"A checkpoint holds arrays, numbers and strings, but {name[1:] or 'the state'} is a "
+            f"{type(value).__name__}. Save the state of a loader, which holds tensors, with torch.save."
         )
     return value
 
 
 def _insert_arrays(tree: Any, name: str, arrays: dict[str, AnyArray], depth: int = 0) -> Any:  # noqa: ANN401
+    """Return a nested state with the arrays put back in place of their marks."""
     if depth > MAX_NESTING_DEPTH:
-        raise CheckpointError(f"The checkpoint nests more than {MAX_NESTING_DEPTH} dictionaries: it is damaged.")
+        raise CheckpointError(
+            f"The checkpoint nests more than {MAX_NESTING_DEPTH} levels of dictionaries: it is damaged."
+        )
     if tree == _ARRAY_MARK:
         return arrays[name]
     if isinstance(tree, dict):
@@ -210,7 +254,7 @@ def _insert_arrays(tree: Any, name: str, arrays: dict[str, AnyArray], depth: int
 
 
 def _escape_key(key: object) -> str:
-    """Give a key as a part of a path, as JSON pointers do: no two of them make the same path."""
+    """Return a key as one part of a path, escaped as in JSON pointers: no two keys make the same path."""
     if not isinstance(key, str):
-        raise TypeError(f"The keys of a state must be strings, got {key!r}: name its entries, or use an array.")
+        raise TypeError(f"The keys of a state must be strings, got {key!r}. Use names as keys, or store an array.")
     return key.replace("~", "~0").replace("/", "~1")

@@ -1,4 +1,4 @@
-"""Draw, the receipt of a batch, and the ledger that knows which receipts are still open."""
+"""Draw, the receipt of a batch, and Ledger, which knows what receipts a sampler has issued and which were used."""
 
 import os
 import uuid
@@ -11,11 +11,11 @@ from varmix._core.state import CheckpointError, read_array, read_count, read_tex
 from varmix._core.validation import FloatArray, IntArray, State
 
 Rows: TypeAlias = Callable[[IntArray], FloatArray]
-"""From groups (m,) to their rows of ratios (m, k)."""
+"""Function from groups (m,) to their rows of ratios (m, k)."""
 
 
 class _Fields:
-    """The fields of a receipt while it is being written."""
+    """A receipt while its fields are written: `seal_draw` turns it into a `Draw`, whose fields are read-only."""
 
     __slots__ = ("_ratios", "complete", "density", "groups", "indices", "sampler_id", "serial", "weights")
 
@@ -41,48 +41,60 @@ class _Fields:
 
 
 class Draw(_Fields):
-    """What was drawn, and all that feedback needs to know about it later.
+    """A batch and its receipt: what was drawn, with which probabilities.
 
-    Everything is as it was when drawn.  So feedback may come late, in any order, or never, and a probability is never
-    taken for another draw's.  All arrays are read-only: write `scaled = draw.weights * x`, not `draw.weights *= x`, and
-    `torch.tensor(draw.weights)`, which copies.
+    Samplers return it from `draw`, and take it back in `update`. It keeps everything as it was when it was drawn, so
+    feedback may come late, in any order, or not at all. All arrays are read-only: write `draw.weights * x`, not
+    `draw.weights *= x`, and `torch.tensor(draw.weights)`, which copies.
+
+    Parameters
+    ----------
+    *fields
+        Not for users: only samplers make receipts.
 
     Attributes
     ----------
-    indices
-        The atoms: (m,) points, or (m, size) subsets with their points in ascending order.
-    weights
-        Importance weights (m,): multiply the loss or gradient of slot r by `weights[r]` and take the mean.  With
-        Horvitz-Thompson reweighting (m, size), one for every point of every set.
-    ratios
-        Density ratios q_j(a) = p_j(a) / u(a) of every component, (m, k).  Where the groups say all about them they are
-        written when first asked for: of hundreds of groups they are most of the work of a draw.
-    groups
-        The group that each atom was drawn from, (m,), where components are disjoint groups; else None.
-    density
-        Density ratio d = w.q of the mixture that drew, (m,).
-    serial
+    indices : integer array of shape (m,) or (m, size)
+        The atoms: points, or sets with their points in ascending order.
+    weights : array of shape (m,) or (m, size)
+        Importance weights. Multiply the loss or gradient of slot r by `weights[r]` and take the mean. With a
+        reweighting by point, every point of every set has its own.
+    ratios : array of shape (m, k)
+        Density ratios q_j(a) = p_j(a) / u(a) under every component. Where groups determine them they are computed when
+        they are first read, because with hundreds of groups they would be most of the work of a draw.
+    groups : integer array of shape (m,), or None
+        The group of each atom, where components are disjoint groups.
+    density : array of shape (m,)
+        Density ratio d = w.q of the mixture that was drawn from.
+    serial : int
         Number of this draw in its sampler.
-    sampler_id
-        Which sampler drew.
-    complete
-        Whether it lists every atom once (`Sampler.draw_all`): then nothing was sampled.
+    sampler_id : str
+        Identifies the sampler.
+    complete : bool
+        Whether the receipt lists every atom once (`Sampler.draw_all`), so that nothing was sampled.
+
+    Examples
+    --------
+    >>> import varmix
+    >>> draw = varmix.Sampler(["cat", "dog", "dog"], rng=0).draw(3)
+    >>> sorted(draw.indices.tolist()), draw.weights.tolist(), draw.ratios.shape
+    ([0, 1, 2], [1.0, 1.0, 1.0], (3, 3))
     """
 
     __slots__ = ()
 
     def __init__(self, *fields: object) -> None:
-        raise TypeError("Receipts are made by samplers: call Sampler.draw.")
+        raise TypeError("Only samplers make receipts: call Sampler.draw.")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"A receipt cannot be changed: {name} is as it was when drawn.")
+        raise AttributeError(f"A receipt cannot be changed: {name} stays as it was when drawn.")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"A receipt cannot be changed: {name} is as it was when drawn.")
+        raise AttributeError(f"A receipt cannot be changed: {name} stays as it was when drawn.")
 
     @property
     def ratios(self) -> FloatArray:
-        """Density ratios of every component, (m, k)."""
+        """Density ratios under every component, (m, k)."""
         ratios = self._ratios
         if callable(ratios):
             ratios = ratios(self.groups)  # type: ignore[arg-type]
@@ -91,7 +103,18 @@ class Draw(_Fields):
         return ratios
 
     def select(self, slots: slice) -> "Draw":
-        """Give the receipt of some of the slots, for whoever has only these; it has the number of the whole."""
+        """Return a receipt for a part of the slots. It keeps the serial number of the whole draw.
+
+        Parameters
+        ----------
+        slots : slice
+            The slots.
+
+        Returns
+        -------
+        Draw
+            The receipt, with copies of the arrays.
+        """
         ratios = self._ratios if callable(self._ratios) else self._ratios[slots].copy()
         groups = None if self.groups is None else self.groups[slots].copy()
         indices, weights, density = self.indices[slots].copy(), self.weights[slots].copy(), self.density[slots].copy()
@@ -118,12 +141,12 @@ def seal_draw(
     groups: IntArray | None = None,
     complete: bool = False,
 ) -> Draw:
-    """Make a receipt; its arrays become read-only.
+    """Return a receipt; its arrays become read-only.
 
-    With `groups`, ratios may be a function of them.  It must give the same rows at any later time.
+    `ratios` may be a function of `groups` that always returns the same rows.
 
-    Writing the fields first and closing the object afterwards takes half the time of a frozen dataclass, which
-    matters once per draw.
+    The fields are written into an open object, which then becomes a `Draw`. That takes two thirds of the time of
+    writing the fields of a closed one by `object.__setattr__` (`python scripts/bench_receipts.py`).
     """
     indices.setflags(write=False)
     weights.setflags(write=False)
@@ -140,22 +163,22 @@ def seal_draw(
 MAX_RECEIPT_AGE = 1 << 14
 HEX_DIGITS = frozenset("0123456789abcdef")
 
-_forks = [0]  # how many forks lie between this process and the one that imported varmix
+_forks = [0]  # number of forks between this process and the one that imported varmix
 
 
 def _count_fork() -> None:
     _forks[0] += 1
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_count_fork)
 
 
 class UsedReceipts:
-    """Remembers used serials exactly while they are at most `MAX_RECEIPT_AGE` behind the newest used one.
+    """The serials of used receipts.
 
-    Serials below `floor` cannot be told from used ones and are refused.  When all feedback comes back, in whatever
-    order, only the floor is kept.
+    They are known exactly while they are at most `MAX_RECEIPT_AGE` behind the newest used one. All serials below
+    `floor` count as used. When feedback for every draw comes back, in any order, only the floor is stored.
     """
 
     def __init__(self) -> None:
@@ -163,16 +186,15 @@ class UsedReceipts:
         self._above: set[int] = set()
 
     def check(self, serial: int) -> None:
-        """Raise `ValueError` if a serial was used, or is too old to know."""
+        """Raise `ValueError` if a serial was used, or is too old to be known."""
         if serial < self._floor or serial in self._above:
             raise ValueError(
-                f"Receipt {serial} has been used already, or is more than {MAX_RECEIPT_AGE} draws old. Feedback "
-                f"counts once "
-                f"per draw: call update once for every receipt."
+                f"Receipt {serial} was used already, or is more than {MAX_RECEIPT_AGE} draws old. Call update once for "
+                f"every receipt."
             )
 
     def add(self, serial: int) -> None:
-        """Remember that a serial was used."""
+        """Mark a serial as used."""
         if serial == self._floor and not self._above:
             self._floor = serial + 1
             return
@@ -180,7 +202,7 @@ class UsedReceipts:
         while self._floor in self._above:
             self._above.remove(self._floor)
             self._floor += 1
-        if serial - self._floor > 2 * MAX_RECEIPT_AGE:  # skipped receipts hold the floor back: let go of the oldest
+        if serial - self._floor > 2 * MAX_RECEIPT_AGE:  # skipped receipts hold the floor back: forget the oldest
             self._floor = serial - MAX_RECEIPT_AGE
             self._above = {used for used in self._above if used >= self._floor}
 
@@ -190,7 +212,7 @@ class UsedReceipts:
 
     @classmethod
     def loaded(cls, state: object, issued: int) -> "UsedReceipts":
-        """Return what was saved, if it can be what a sampler that has issued so many receipts has seen."""
+        """Return what was saved, or raise `CheckpointError` if a sampler that issued so many cannot have saved it."""
         require_entries(state, {"floor", "above"}, "the used receipts")
         assert isinstance(state, Mapping)
         used = cls()
@@ -200,25 +222,25 @@ class UsedReceipts:
             raise CheckpointError(f"Saved above holds more than {2 * MAX_RECEIPT_AGE} used receipts.")
         above = read_array(state, "above", np.int64, (None,), least=used._floor, most=most)
         if (np.diff(above) <= 0).any():
-            raise CheckpointError("Saved above must hold every used receipt once, in ascending order.")
+            raise CheckpointError("Saved above must list every used receipt once, in ascending order.")
         used._above = set(above.tolist())
         return used
 
 
 class PastIds:
-    """The ids that a sampler had before it was loaded, each with the serial that it ended at.
+    """The ids that a sampler had before it was loaded or copied, each with the serial at which it ended.
 
-    Loading is a fork in time.  Receipts drawn before the state was saved are taken by whoever loads it; those drawn
-    after it, in a run that was given up, are not, however far the new run has got: its own draws have another id.
+    A loaded sampler accepts receipts that were drawn before its state was saved. It refuses those that were drawn after
+    that, by a run that was given up, even when its own serials have passed theirs: its own draws have another id.
     """
 
-    MOST = 64  # loads that are remembered: what is older has long been used or forgotten
+    MOST = 64  # ids that are remembered; receipts of older ones were used or forgotten long ago
 
     def __init__(self) -> None:
         self._ends: dict[str, int] = {}
 
     def end(self, sampler_id: str, serial: int) -> None:
-        """Say that draws from this serial on have another id."""
+        """Record that draws from this serial on have another id."""
         self._ends[sampler_id] = serial
         while len(self._ends) > self.MOST:
             del self._ends[next(iter(self._ends))]
@@ -227,23 +249,23 @@ class PastIds:
         """Raise `ValueError` for a receipt that was not drawn before an id had ended."""
         if sampler_id not in self._ends and sampler_id != present:
             raise ValueError(
-                "This receipt is of another sampler, or of a run that was given up: its probabilities mean nothing "
-                "here. Give every draw back to the sampler that made it (a loaded sampler or a copy takes the receipts "
-                "that were drawn before the state was saved or the copy made)."
+                "This receipt was issued by another sampler, or by a run that was given up, so its probabilities are "
+                "wrong here. Pass every draw to the sampler that made it. (A loaded or copied sampler also accepts "
+                "receipts that were drawn before the state was saved or the copy made.)"
             )
         if serial >= self._ends.get(sampler_id, 0):
             raise ValueError(
-                f"Receipt {serial} was drawn after the state that this sampler was loaded or copied from, by a run "
-                f"that was given up or by another copy. Drop the receipts that are newer than the checkpoint."
+                f"Receipt {serial} was drawn by a run that was given up, or by another copy of this sampler. Drop "
+                f"receipts that are newer than the checkpoint or the copy."
             )
 
     def state_dict(self) -> State:
-        """Return the ids with their ends, the oldest first."""
+        """Return the ids with their ends, oldest first."""
         return dict(self._ends)
 
     @classmethod
     def loaded(cls, state: object, issued: int) -> "PastIds":
-        """Return what was saved, if no id ended after what was issued."""
+        """Return what was saved, or raise `CheckpointError` if an id ended after the last receipt."""
         if not isinstance(state, Mapping) or len(state) > cls.MOST:
             raise CheckpointError(f"Saved past must be a dictionary of at most {cls.MOST} ids.")
         past = cls()
@@ -260,10 +282,10 @@ def check_id(value: object) -> str:
 
 
 class Ledger:
-    """The id of a sampler, the number of its draws, and which of them have come back.
+    """The id of a sampler, the number of its draws, and which receipts were used.
 
-    A sampler that was loaded, copied, unpickled or forked draws under a new id, so that no two samplers take each
-    other's receipts.  All of them take those that were drawn before.
+    A sampler that was loaded, copied, unpickled or forked draws under a new id, so that no two samplers accept each
+    other's receipts. All of them accept receipts that were drawn before.
 
     Examples
     --------
@@ -274,7 +296,7 @@ class Ledger:
     >>> ledger.check(serial, ledger.sampler_id)
     Traceback (most recent call last):
         ...
-    ValueError: Receipt 0 has been used already, ...
+    ValueError: Receipt 0 was used already, ...
     """
 
     FIELDS = frozenset({"sampler_id", "serial", "used", "past"})
@@ -282,16 +304,16 @@ class Ledger:
     __slots__ = ("_forks", "_past", "_shared", "_used", "sampler_id", "serial")
 
     def __init__(self) -> None:
-        # Not from a seed: two samplers with one seed must still refuse each other's receipts.
+        # Not from the seed: two samplers with one seed must refuse each other's receipts.
         self.sampler_id = uuid.uuid4().hex
         #: Number of the next draw.
         self.serial = 0
         self._used, self._past = UsedReceipts(), PastIds()
-        self._shared = False  # whether another sampler has this id too
+        self._shared = False  # whether another sampler may have this id too
         self._forks = _forks[0]
 
     def issue(self) -> int:
-        """Return the serial of a new receipt; under an id that another sampler has too, take a new id first."""
+        """Return the serial of a new receipt. Take a new id first if another sampler may have the present one."""
         if self._shared or self._forks != _forks[0]:
             self._past.end(self.sampler_id, self.serial)
             self.sampler_id, self._shared, self._forks = uuid.uuid4().hex, False, _forks[0]
@@ -306,7 +328,7 @@ class Ledger:
         self._used.check(serial)
 
     def use(self, serial: int) -> None:
-        """Remember that the feedback for a receipt has come."""
+        """Mark a receipt as used."""
         self._used.add(serial)
 
     def state_dict(self) -> State:
@@ -316,7 +338,7 @@ class Ledger:
 
     @classmethod
     def loaded(cls, state: Mapping[str, Any]) -> "Ledger":
-        """Return the ledger that was saved, after checking it; other entries of the state do not matter."""
+        """Return the ledger in the state of a sampler, after checking it."""
         ledger = cls()
         ledger.sampler_id = check_id(state["sampler_id"])
         ledger.serial = read_count(state, "serial")

@@ -1,4 +1,4 @@
-"""Evidence: what feedback says about the cost of any mixture."""
+"""Evidence: an estimate of the cost of any mixture, from one batch of feedback."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,15 +12,42 @@ LARGEST_NORM = 1e120
 
 
 class Evidence:
-    """An unbiased estimate of the cost `f(w) = mean_u[ l^2 / (w.q) ]`, as a function of `w`.
+    """Unbiased estimate of the cost `f(w) = mean_u[ l^2 / (w.q) ]` of any mixture `w`.
 
-    From a draw made when the density was `d_s`:
+    A learner gets one `Evidence` per round: a batch with its feedback. Methods return the value, the gradient and the
+    Hessian of the estimate at any mixture. With `l` for the norms, `q` for the rows of ratios, and `d_s` for the
+    density at draw time:
 
         f~(w)       =  mean[ c / (w.q) ]            with c = l^2 / d_s
         gradient(w) = -mean[ c q / (w.q)^2 ]
         hessian(w)  =  mean[ 2 c q q' / (w.q)^3 ]
 
-    A batch is one round: everything is a mean over its rows, never a sum.
+    A batch is one round, so these are means over its rows, not sums.
+
+    Parameters
+    ----------
+    ratios : array-like of shape (m, k)
+        Density ratios of the drawn atoms under every component.
+    coefficients : array-like of shape (m,)
+        The coefficients `c`, non-negative.
+    density : array-like of shape (m,), optional
+        Density that each row was drawn with. Default: ones.
+
+    Attributes
+    ----------
+    coefficients : array of shape (m,)
+        The coefficients `c`.
+    density : array of shape (m,)
+        Density that each row was drawn with.
+    norms : array of shape (m,)
+        Norm or loss that was reported for each row.
+    groups : array of shape (m,) or None
+        Group of each row if the components are disjoint groups, otherwise None.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or numbers are negative or not finite.
 
     Examples
     --------
@@ -37,7 +64,6 @@ class Evidence:
         self._ratios: FloatArray | None = np.ascontiguousarray(as_floats(ratios, "ratios"))
         self._receipt: Draw | None = None
         self._at_uniform: float | None = None
-        #: The group of each row, where components are disjoint groups and a draw said so.
         self.groups: IntArray | None = None
         self.coefficients: FloatArray = np.ascontiguousarray(as_floats(coefficients, "coefficients"))
         m = len(self.ratios) if self.ratios.ndim == 2 else 0
@@ -46,19 +72,36 @@ class Evidence:
                 f"Evidence needs ratios (m, k) and coefficients (m,) with m >= 1, got "
                 f"{self.ratios.shape} and {self.coefficients.shape}."
             )
-        #: The density each row was drawn with, and the norm it came back with.
         self.density: FloatArray = np.ones(m) if density is None else as_vector(density, "density", m)
         for name in ("ratios", "coefficients"):
             values = getattr(self, name)
             if not (np.isfinite(values).all() and values.min() >= 0.0):
-                raise ValueError(f"{name} must be finite and not negative.")
+                raise ValueError(f"{name} must be finite and non-negative.")
         if self.density.min() <= 0.0:
             raise ValueError(f"density must be above zero, got {self.density.min()}.")
         self.norms: FloatArray = np.sqrt(self.coefficients) * np.sqrt(self.density)
 
     @classmethod
     def from_draw(cls, draw: Draw, norms: ArrayLike) -> "Evidence":
-        """Check `norms`, one non-negative number per drawn atom, and join them with the receipt."""
+        """Return the evidence of a draw and its feedback.
+
+        Parameters
+        ----------
+        draw : Draw
+            Receipt of the draw.
+        norms : array-like of shape (m,)
+            Loss or gradient norm of each drawn atom, non-negative, not squared.
+
+        Returns
+        -------
+        Evidence
+            Evidence with one row per atom.
+
+        Raises
+        ------
+        ValueError
+            If a norm is negative, not finite or too large, or the density of an atom is zero or not finite.
+        """
         density = draw.density
         values = norms if type(norms) is np.ndarray and norms.dtype is FLOAT64_DTYPE else as_floats(norms, "norms")
         if values.shape != density.shape:
@@ -70,7 +113,7 @@ class Evidence:
         row = cost.write_coefficients(values, density, coefficients)
         if row >= 0:
             raise ValueError(_explain_refusal(values, density, row))
-        evidence = cls.__new__(cls)  # the receipt's arrays need no second check
+        evidence = cls.__new__(cls)  # the arrays of a receipt need no second check
         evidence._ratios, evidence._receipt, evidence.groups = None, draw, draw.groups
         evidence._at_uniform = None
         evidence.coefficients = coefficients
@@ -80,12 +123,26 @@ class Evidence:
 
     @classmethod
     def from_sums(cls, value: float, gradient: FloatArray, at_uniform: float | None = None) -> "Evidence":
-        """Give evidence of one row with this value and this gradient at the mixture where both were taken.
+        """Return evidence of one row with this value and this gradient at the mixture where both were computed.
 
-        The cost is homogeneous: `w.g = -f` at any w.  So the row q = -g / f has w.q = 1, and with the coefficient f
-        its value is f and its gradient -f q = g.  That is all that a learner without `needs_rows` asks for, and means
-        over rows that are spread over many processes can be added up.  Elsewhere it is a bound from below, by Jensen's
-        inequality; what the uniform component costs can be told beside it.
+        Many processes use it to share a round: their values and gradients can be summed, their rows need not be sent.
+        It is all that a learner without `needs_rows` reads. At other mixtures the value is a lower bound, by Jensen's
+        inequality.
+
+        Parameters
+        ----------
+        value : float
+            Value of the cost at a mixture w.
+        gradient : array of shape (k,)
+            Gradient of the cost at w.
+        at_uniform : float, optional
+            Cost of the uniform component alone. Default: the value at w.
+
+        Returns
+        -------
+        Evidence
+            Evidence with the single row `q = -gradient / value` and the coefficient `value`. The cost is homogeneous,
+            so `w.gradient = -value` and the row has `w.q = 1`.
 
         Examples
         --------
@@ -101,7 +158,7 @@ class Evidence:
 
     @property
     def ratios(self) -> FloatArray:
-        """The rows q of the atoms, (m, k)."""
+        """Density ratios of the drawn atoms under every component, shape (m, k)."""
         if self._ratios is None:
             assert self._receipt is not None
             self._ratios = self._receipt.ratios
@@ -109,35 +166,71 @@ class Evidence:
 
     @property
     def at_uniform(self) -> float:
-        """Cost of all mass on the uniform component, whose ratios are one: the mean coefficient."""
+        """Cost of the uniform component alone: the mean coefficient, because its ratios are one."""
         return float(self.coefficients.mean()) if self._at_uniform is None else self._at_uniform
 
     def value(self, w: ArrayLike) -> float:
-        """Give f~(w)."""
+        """Return the estimated cost f~(w).
+
+        Parameters
+        ----------
+        w : array-like of shape (k,)
+            Mixture.
+
+        Returns
+        -------
+        float
+            The estimate.
+        """
         mixture = self._checked(w)
         return cost.value_and_gradient(self.ratios, self.coefficients, mixture, np.empty(len(mixture)))
 
     def gradient(self, w: ArrayLike) -> FloatArray:
-        """Give the gradient of f~ at w (factor 1, not 2: the draw-time density is a constant)."""
+        """Return the gradient of f~ at `w`.
+
+        Its factor is 1, not 2, because the density at draw time is a constant.
+
+        Parameters
+        ----------
+        w : array-like of shape (k,)
+            Mixture.
+
+        Returns
+        -------
+        array of shape (k,)
+            The gradient.
+        """
         mixture = self._checked(w)
         gradient = np.empty(len(mixture))
         cost.value_and_gradient(self.ratios, self.coefficients, mixture, gradient)
         return gradient
 
     def hessian(self, w: ArrayLike) -> FloatArray:
-        """Give the Hessian of f~ at w."""
+        """Return the Hessian of f~ at `w`.
+
+        Parameters
+        ----------
+        w : array-like of shape (k,)
+            Mixture.
+
+        Returns
+        -------
+        array of shape (k, k)
+            The Hessian.
+        """
         mixture = self._checked(w)
         hessian = np.empty((len(mixture), len(mixture)))
         cost.write_hessian(self.ratios, self.coefficients, mixture, hessian)
         return hessian
 
     def _checked(self, w: ArrayLike) -> FloatArray:
+        """Return `w` as a vector of k finite numbers."""
         return as_vector(w, "w", self.ratios.shape[1])
 
 
 def _explain_refusal(norms: FloatArray, density: FloatArray, r: int) -> str:
-    """Say what is wrong with row r: its norm, or the density that it was drawn with."""
-    allowed, norm = "norms must be finite and not negative", norms[r]
+    """Return the error message for row `r`: its norm is wrong, or the density it was drawn with."""
+    allowed, norm = "norms must be finite and non-negative", norms[r]
     if np.isnan(norm):
         return f"{allowed}; norms[{r}] is nan. Skip the update of a batch that diverged."
     if np.isinf(norm):
@@ -147,7 +240,7 @@ def _explain_refusal(norms: FloatArray, density: FloatArray, r: int) -> str:
     if 0 < density[r] < np.inf and norm > LARGEST_NORM:
         return f"{allowed}, and at most about 1e120; the largest is {norms.max():.3g}. Scale the losses down."
     return (
-        f"The density that an atom was drawn with must be finite and above zero; that of row {r} is {density[r]:.3g}, "
-        f"and its norm, {norm:.3g}, is not to blame. The components' ratios do not fit what they draw: add the uniform "
-        f"law by varmix.components.with_uniform, or run varmix.testing.COMPONENT_CHECKS over a family of your own."
+        f"The density of a drawn atom must be finite and above zero, but row {r} has density {density[r]:.3g} (and "
+        f"norm {norm:.3g}). The ratios of the components do not fit their draws: add a uniform component with "
+        f"varmix.components.with_uniform, or check your own family with varmix.testing.COMPONENT_CHECKS."
     )

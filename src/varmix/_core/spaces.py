@@ -1,4 +1,4 @@
-"""Spaces: what the atoms are, and the law that estimates must be unbiased for."""
+"""Spaces: the atoms that can be drawn, and the target distribution that estimates are unbiased for."""
 
 import math
 from functools import cached_property
@@ -11,10 +11,30 @@ from varmix._core.validation import FloatArray, IntArray, as_count, as_vector
 
 
 class Points:
-    """`n` data points (or coordinates, or sources), with a target law: uniform, or the one given.
+    """Space of `n` points (or coordinates, or data sources) with a target distribution.
 
-    The target is what importance weights correct to: `weights = target / mixture`.  Give the wanted proportions
-    of data sources, or `sample_weight`; they are normalised here.  Atoms of target zero are never drawn.
+    Estimates are unbiased for the target: importance weights are `target / mixture`. The target is uniform by default.
+    Pass sample weights, or the desired proportions of data sources; they are normalised. Points with target zero are
+    never drawn.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    target : array-like of shape (n,), optional
+        Non-negative numbers, not all zero. Default: uniform.
+
+    Attributes
+    ----------
+    n : int
+        Number of points.
+    target : array of shape (n,) or None
+        Normalised target, read-only. None means uniform.
+
+    Raises
+    ------
+    ValueError
+        If the target has another length, a negative entry, or only zeros.
 
     Examples
     --------
@@ -33,26 +53,26 @@ class Points:
             values = as_vector(target, "target", self.n)
             if values.min() < 0 or values.max() <= 0:
                 raise ValueError(
-                    f"target needs non-negative entries, not all zero; got minimum {values.min():.3g} "
+                    f"target needs non-negative entries that are not all zero, got minimum {values.min():.3g} "
                     f"and maximum {values.max():.3g}."
                 )
-            values = values / values.max()  # first, so that the sum cannot overflow
+            values = values / values.max()  # so that the sum cannot overflow
             self.target = values / values.sum()
             self.target.setflags(write=False)
 
     @cached_property
     def checksum(self) -> int:
-        """A number that tells targets apart; zero for the uniform law."""
+        """Number that distinguishes targets; 0 for the uniform target."""
         return 0 if self.target is None else crc32(self.target)  # type: ignore[arg-type]
 
     @property
     def atoms(self) -> IntArray:
-        """All atoms, in order."""
+        """All points, in ascending order."""
         return np.arange(self.first, self.first + self.n)
 
     @property
     def log_count(self) -> float:
-        """The logarithm of the number of atoms."""
+        """Logarithm of the number of points."""
         return math.log(self.n)
 
     def __eq__(self, other: object) -> bool:
@@ -69,10 +89,10 @@ class Points:
 
 
 class Window(Points):
-    """The `n` newest of points that are numbered as they come, from `first` on: what a replay buffer holds at present.
+    """Points numbered `first` to `first + n - 1` in the order they came: the content of a replay buffer.
 
-    A number is never given twice, so what is said of a point that has left never touches its successor.  The buffer
-    may be empty, and grows: only a family that follows it can draw from it.
+    A number is never used twice, so feedback about a point that has left never reaches its successor. A window may be
+    empty, and it moves, so only a family made for it (`Replay`) can draw from it.
 
     Examples
     --------
@@ -87,7 +107,7 @@ class Window(Points):
 
     @property
     def log_count(self) -> float:
-        """The logarithm of the number of atoms."""
+        """Logarithm of the number of points; minus infinity for an empty window."""
         return math.log(self.n) if self.n else -math.inf
 
     def __eq__(self, other: object) -> bool:
@@ -100,23 +120,44 @@ class Window(Points):
 
 
 def refuse_window(space: object, owner: str) -> None:
-    """Refuse a space that moves, where a family is made for one that stays as it is."""
+    """Raise TypeError if `space` is a `Window`, because `owner` needs a space that does not change."""
     if isinstance(space, Window):
         raise TypeError(
-            f"{owner} cannot follow a buffer that grows, got {space!r}. varmix.vrm(varmix.Replay(capacity)) has the "
-            f"uniform law as its last component; other families cannot be mixed with it."
+            f"{owner} cannot follow a buffer that grows, got {space!r}. Use varmix.vrm(varmix.Replay(capacity)) alone: "
+            f"it has a uniform component, and other families cannot be mixed with it."
         )
 
 
 class Subsets:
-    """All subsets of `size` out of `n` points, with the uniform law: minibatches drawn as a whole.
+    """Space of all subsets of `size` out of `n` points, with the uniform distribution.
 
-    A subset is listed in ascending order, so that it is one row of numbers and not size! of them.  There are too many
-    subsets to list them all, so `draw_all` is refused; ratios never need their number.
+    Use it to draw minibatches as a whole. A subset is a row of `size` distinct points in ascending order. There are too
+    many subsets to list them all, so `Sampler.draw_all` raises TypeError over this space.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    size : int
+        Number of points in a subset, at most `n`.
+
+    Attributes
+    ----------
+    n : int
+        Number of points.
+    size : int
+        Number of points in a subset.
+
+    Raises
+    ------
+    ValueError
+        If `size` is larger than `n`.
 
     Examples
     --------
-    >>> round(Subsets(5, 2).log_count, 4) == round(math.log(10), 4)
+    >>> Subsets(5, size=2)
+    Subsets(5, 2)
+    >>> round(Subsets(5, size=2).log_count, 4) == round(math.log(10), 4)
     True
     """
 
@@ -128,7 +169,7 @@ class Subsets:
 
     @property
     def log_count(self) -> float:
-        """The logarithm of the number of subsets, log C(n, size)."""
+        """Logarithm of the number of subsets, log C(n, size)."""
         return math.lgamma(self.n + 1) - math.lgamma(self.size + 1) - math.lgamma(self.n - self.size + 1)
 
     def __eq__(self, other: object) -> bool:

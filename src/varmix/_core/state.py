@@ -1,8 +1,8 @@
-"""Saved states: how they are read, and the one error that refuses them.
+"""Functions that read saved states, and the error for states that cannot be loaded.
 
-A state comes from a file, so nothing in it can be trusted.  Each `read_*` function takes one entry and checks its type,
-shape and range before anything is allocated or a kernel sees it.  `wrap_load_errors` turns every other failure inside a
-load into a `CheckpointError`, so that a program can catch one error and fall back to an older file.
+A state comes from a file, so nothing in it can be trusted. Each `read_*` function reads one entry and checks its type,
+shape and range before memory is allocated or a kernel uses it. `wrap_load_errors` turns every other failure into a
+`CheckpointError`, so that a program needs to catch only one error to fall back to an older file.
 """
 
 import math
@@ -18,9 +18,9 @@ from varmix._version import __version__
 
 FORMAT = 3
 MAX_TEXT_LENGTH = 1024
-MAX_WHOLE_NUMBER = 2**1000  # that is read as a floating-point number
+MAX_WHOLE_NUMBER = 2**1000  # larger integers are not converted to floats
 
-# What broken input makes Python and NumPy raise; an OSError or KeyboardInterrupt says nothing about the state.
+# Errors that broken input causes in Python and NumPy. An OSError or KeyboardInterrupt has other causes.
 _DAMAGE_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -34,9 +34,9 @@ _DAMAGE_ERRORS = (
 
 
 class CheckpointError(ValueError):
-    """A saved state cannot be loaded: it is damaged, belongs to another object, or has another format.
+    """Error for a saved state that cannot be loaded: it is damaged, belongs to another object, or has another format.
 
-    The object that refused it is unchanged, so a program can go on or try an older checkpoint.
+    The object that was to load it is unchanged. A program can continue with it, or try an older checkpoint.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class CheckpointError(ValueError):
 
 @contextmanager
 def wrap_load_errors(owner: str) -> Iterator[None]:
-    """Raise `CheckpointError` for whatever goes wrong inside while the state of `owner` is read.
+    """Raise `CheckpointError` if the body, which reads the state of `owner`, raises any other error.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def make_printable(value: object, longest: int = 200) -> str:
 
 
 def describe_value(value: object) -> str:
-    """Return a short description of a saved value for error messages: its type, and the value if it is small."""
+    """Return a short description of a saved value for error messages."""
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     if value is None or isinstance(value, (bool, int, float, str, np.generic)):
@@ -96,14 +96,14 @@ def describe_value(value: object) -> str:
 
 
 def format_stamp() -> State:
-    """Return the entries that say which format a state has and which version of varmix wrote it."""
+    """Return the entries that hold the format of a state and the version of varmix that wrote it."""
     return {"format": FORMAT, "varmix": __version__}
 
 
 def check_format(stamp: object, owner: str) -> None:
-    """Raise `CheckpointError` if the state of a sampler has another format than this version of varmix reads.
+    """Raise `CheckpointError` if a sampler's state has another format than this version of varmix reads.
 
-    Format 1 did not name itself: a state of it has an id and no format.  What has neither is no state of a sampler.
+    Format 1 has an entry `sampler_id` but no entry `format`. A state with neither is not a sampler's state.
     """
     if not isinstance(stamp, Mapping):
         raise CheckpointError(f"A saved state of {owner} is a dictionary, got {describe_value(stamp)}.")
@@ -117,19 +117,22 @@ def check_format(stamp: object, owner: str) -> None:
     if type(found) is not int or found != FORMAT:
         raise CheckpointError(
             f"The saved state of {owner} has format {describe_value(found)}, written by varmix {version}; varmix "
-            f"{__version__} reads format {FORMAT}. Load it with the version that wrote it, or start afresh."
+            f"{__version__} reads format {FORMAT}. Load it with the version that wrote it, or start a new run."
         )
 
 
 def require_format(state: object, keys: set[str], owner: str) -> None:
-    """Check a state that holds that of a sampler: its format first, for older ones had other entries."""
+    """Check the entries of a state that contains a sampler's state.
+
+    The format comes first, because older formats have other entries.
+    """
     if isinstance(state, Mapping) and "sampler" in state:
         check_format(state["sampler"], owner)
     require_entries(state, keys, owner)
 
 
 def require_entries(state: object, keys: set[str], owner: str) -> None:
-    """Check that a saved state has exactly the entries that `owner` writes."""
+    """Raise `CheckpointError` if a saved state does not have exactly the entries that `owner` writes."""
     if not isinstance(state, Mapping):
         raise CheckpointError(f"A saved state of {owner} is a dictionary, got {describe_value(state)}.")
     if set(state) != keys:
@@ -140,7 +143,7 @@ def require_entries(state: object, keys: set[str], owner: str) -> None:
 
 
 def read_count(state: Mapping[str, Any], name: str, least: int = 0, most: int = 2**62 - 1) -> int:
-    """Return a whole number in `least..most`."""
+    """Return a saved whole number, or raise `CheckpointError` if it is not in `least..most`."""
     value = state[name]
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
         raise _make_refusal(name, f"a whole number in {least}..{most}", value)
@@ -148,7 +151,7 @@ def read_count(state: Mapping[str, Any], name: str, least: int = 0, most: int = 
 
 
 def read_number(state: Mapping[str, Any], name: str, least: float = 0.0, most: float = math.inf) -> float:
-    """Return a finite number in [least, most]."""
+    """Return a saved finite number, or raise `CheckpointError` if it is not in [least, most]."""
     value = state[name]
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise _make_refusal(name, "a number", value)
@@ -159,7 +162,7 @@ def read_number(state: Mapping[str, Any], name: str, least: float = 0.0, most: f
 
 
 def read_flag(state: Mapping[str, Any], name: str) -> bool:
-    """Return True or False."""
+    """Return a saved bool, or raise `CheckpointError` if it is anything else."""
     value = state[name]
     if not isinstance(value, (bool, np.bool_)):
         raise _make_refusal(name, "True or False", value)
@@ -167,7 +170,7 @@ def read_flag(state: Mapping[str, Any], name: str) -> bool:
 
 
 def read_text(state: Mapping[str, Any], name: str, longest: int = MAX_TEXT_LENGTH) -> str:
-    """Return a text of at most `longest` characters."""
+    """Return a saved string, or raise `CheckpointError` if it is longer than `longest`."""
     value = state[name]
     if not isinstance(value, str) or len(value) > longest:
         raise _make_refusal(name, f"a text of at most {longest} characters", value)
@@ -175,6 +178,7 @@ def read_text(state: Mapping[str, Any], name: str, longest: int = MAX_TEXT_LENGT
 
 
 def _make_refusal(name: str, allowed: str, value: object) -> CheckpointError:
+    """Return the error for a saved entry that is not allowed."""
     return CheckpointError(f"Saved {name} must be {allowed}, got {describe_value(value)}: the state is damaged.")
 
 
@@ -186,30 +190,30 @@ def read_array(
     least: float | None = None,
     most: float | None = None,
 ) -> AnyArray:
-    """Return a copy of a saved array of this dtype and shape, with finite entries in `least..most`.
+    """Return a copy of a saved array, or raise `CheckpointError` if its dtype, shape or entries are not allowed.
 
-    None in `shape` allows any length of that axis; least and most are inclusive, and None is no bound.
+    None in `shape` allows any length of that axis. Entries must be finite and in `least..most`, both inclusive; None
+    means no bound.
 
     Examples
     --------
     >>> read_array({"rows": np.array([0, 1, 7])}, "rows", np.int64, (None,), least=0, most=2)
     Traceback (most recent call last):
         ...
-    varmix._core.state.CheckpointError: Saved rows must lie in 0..2; entry 2 is 7: damaged.
+    varmix._core.state.CheckpointError: Saved rows must lie in 0..2, but entry 2 is 7: the state is damaged.
     """
     value = state[name]
     if not is_array(value) or value.dtype != np.dtype(dtype) or not _has_shape(value.shape, shape):
         wanted = ", ".join("any" if size is None else str(size) for size in shape)
         raise CheckpointError(
             f"Saved {name} must be an array of shape ({wanted}) and dtype {np.dtype(dtype)}, got "
-            f"{describe_value(value)}. "
-            f"Load it into an object that was built with the same arguments."
+            f"{describe_value(value)}. Load it into an object that was built with the same arguments."
         )
     array = np.array(value, order="C", subok=False)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise CheckpointError(f"Saved {name} holds numbers that are not finite: damaged.")
+        raise CheckpointError(f"Saved {name} holds numbers that are not finite: the state is damaged.")
     if array.dtype.kind == "b" and (array.view(np.uint8) > 1).any():
-        raise CheckpointError(f"Saved {name} holds bytes that are neither True nor False: damaged.")
+        raise CheckpointError(f"Saved {name} holds bytes that are neither True nor False: the state is damaged.")
     outside = np.zeros(array.shape, dtype=np.bool_)
     if least is not None:
         outside |= array < least
@@ -219,19 +223,22 @@ def read_array(
         i = tuple(int(axis[0]) for axis in outside.nonzero())
         bounds = f"{'' if least is None else least}..{'' if most is None else most}"
         place = i[0] if len(i) == 1 else i
-        raise CheckpointError(f"Saved {name} must lie in {bounds}; entry {place} is {array[i]}: damaged.")
+        raise CheckpointError(
+            f"Saved {name} must lie in {bounds}, but entry {place} is {array[i]}: the state is damaged."
+        )
     return array
 
 
 def is_array(value: object) -> TypeGuard[AnyArray]:
-    """Whether a saved value is an array, and not a masked one, whose hidden entries escape every comparison."""
+    """Return whether a saved value is an array. Masked arrays are not: comparisons skip hidden entries."""
     return isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
 
 
 def _has_shape(found: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    """Return whether a shape fits; None in `wanted` fits any length."""
     return len(found) == len(wanted) and all(b is None or a == b for a, b in zip(found, wanted, strict=True))
 
 
 def restore_array(value: object, like: AnyArray, name: str) -> AnyArray:
-    """Return a copy of a saved array, after checking that it has the shape and dtype of `like` and is finite."""
+    """Return a copy of a saved array after checking that it has the shape and dtype of `like` and is finite."""
     return read_array({name: value}, name, like.dtype, like.shape)

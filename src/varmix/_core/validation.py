@@ -1,4 +1,4 @@
-"""Array types, and the checks of arguments that every public function makes."""
+"""Array types, and checks of arguments that public functions share."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ State: TypeAlias = dict[str, Any]
 
 
 def as_count(value: object, name: str, least: int = 1) -> int:
-    """Check a whole number of at least `least` (and below 2^62, where arrays end)."""
+    """Return a whole number in `least..2^62 - 1` as an int, or raise TypeError or ValueError."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be a whole number, got {value!r}.")
     if not least <= value < 2**62:
@@ -26,7 +26,7 @@ def as_count(value: object, name: str, least: int = 1) -> int:
 
 
 def as_fraction(value: float, name: str, *, zero: bool = False, one: bool = True) -> float:
-    """Check a number in (0, 1], or with the ends that `zero` and `one` ask for."""
+    """Return a number in (0, 1] as a float, or raise; `zero=True` allows 0, `one=False` excludes 1."""
     number = as_number(value, name)
     above = number >= 0 if zero else number > 0
     below = number <= 1 if one else number < 1
@@ -37,7 +37,7 @@ def as_fraction(value: float, name: str, *, zero: bool = False, one: bool = True
 
 
 def as_positive(value: float, name: str) -> float:
-    """Check a finite number above zero."""
+    """Return a finite number above zero as a float, or raise TypeError or ValueError."""
     number = as_number(value, name)
     if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be a finite number above zero, got {value!r}.")
@@ -45,7 +45,7 @@ def as_positive(value: float, name: str) -> float:
 
 
 def as_number(value: float, name: str) -> float:
-    """Check a number."""
+    """Return a number as a float, or raise TypeError or ValueError."""
     if isinstance(value, (bool, np.bool_, str)):
         raise TypeError(f"{name} must be a number, got {value!r}.")
     try:
@@ -57,9 +57,9 @@ def as_number(value: float, name: str) -> float:
 
 
 def as_array(values: ArrayLike, name: str) -> AnyArray:
-    """Give `values` as an array, without a copy where that is possible."""
+    """Return `values` as an array, without a copy if possible; raise TypeError for masked or ragged arrays."""
     if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"{name} must not be masked: what a mask hides would be taken as it is. Fill or drop it.")
+        raise TypeError(f"{name} must not be masked: the hidden entries would be used too. Fill them or drop them.")
     try:
         return np.asarray(values)
     except ValueError:
@@ -67,12 +67,15 @@ def as_array(values: ArrayLike, name: str) -> AnyArray:
 
 
 def as_floats(values: ArrayLike, name: str) -> FloatArray:
-    """Check that `values` are real numbers and give them as doubles, without a copy where that is possible."""
+    """Return real numbers as an array of float64, without a copy if possible, or raise TypeError."""
     return np.asarray(as_real(values, name), dtype=np.float64)
 
 
 def as_real(values: ArrayLike, name: str) -> AnyArray:
-    """Check that `values` are real numbers; any dtype of them will do, and memory maps stay on disk."""
+    """Return real numbers as an array of their own dtype, or raise TypeError.
+
+    A memory-mapped array stays on disk.
+    """
     array = as_array(values, name)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be real numbers, got an array of dtype {array.dtype}.")
@@ -80,7 +83,7 @@ def as_real(values: ArrayLike, name: str) -> AnyArray:
 
 
 def as_vector(values: ArrayLike, name: str, length: int | None = None) -> FloatArray:
-    """Check a finite vector, of the given length if one is given."""
+    """Return a finite vector of float64, of this length if `length` is not None, or raise."""
     vector = as_floats(values, name)
     if vector.ndim != 1 or (length is not None and len(vector) != length):
         expected = "one dimension" if length is None else f"shape ({length},)"
@@ -91,13 +94,13 @@ def as_vector(values: ArrayLike, name: str, length: int | None = None) -> FloatA
 
 
 def find_first(where: BoolArray) -> tuple[int, ...] | int:
-    """Give the position of the first True, for error messages."""
+    """Return the position of the first True, for error messages."""
     position = np.unravel_index(int(np.argmax(where)), where.shape)
     return int(position[0]) if len(position) == 1 else tuple(int(i) for i in position)
 
 
 def as_mixture(values: ArrayLike, name: str, k: int | None = None) -> FloatArray:
-    """Check `k` non-negative numbers with sum one; what is given back is new, and read-only."""
+    """Return `k` non-negative numbers with sum one as a new read-only array, or raise."""
     mixture = as_vector(values, name, k)
     if len(mixture) == 0 or mixture.min() < 0 or abs(mixture.sum() - 1) > 1e-9:
         raise ValueError(
@@ -110,7 +113,7 @@ def as_mixture(values: ArrayLike, name: str, k: int | None = None) -> FloatArray
 
 
 def as_atoms(values: ArrayLike, n: int, name: str = "atoms") -> IntArray:
-    """Check points of a space of `n`."""
+    """Return points of a space of `n` points as an array of int64, or raise."""
     atoms = as_array(values, name)
     if atoms.ndim != 1 or atoms.dtype.kind not in "iu":
         raise TypeError(f"{name} must be whole numbers in one dimension, got shape {atoms.shape} of {atoms.dtype}.")
@@ -120,11 +123,11 @@ def as_atoms(values: ArrayLike, n: int, name: str = "atoms") -> IntArray:
 
 
 def as_subsets(values: ArrayLike, n: int, size: int) -> IntArray:
-    """Check sets of `size` out of `n` points, one in a row; give them in ascending order."""
+    """Return sets of `size` out of `n` points, one per row, each in ascending order, or raise."""
     sets = as_array(values, "atoms")
     if sets.ndim != 2 or sets.shape[1] != size or sets.dtype.kind not in "iu":
         raise TypeError(
-            f"atoms must be whole numbers of shape (m, {size}), one set of {size} points in a row, got shape "
+            f"atoms must be whole numbers of shape (m, {size}), one set of {size} points per row, got shape "
             f"{sets.shape} of {sets.dtype}."
         )
     if len(sets) and not (0 <= sets.min() and sets.max() < n):
@@ -133,12 +136,12 @@ def as_subsets(values: ArrayLike, n: int, size: int) -> IntArray:
     twice = (np.diff(ordered, axis=1) == 0).any(axis=1)
     if twice.any():
         i = find_first(twice)
-        raise ValueError(f"The points of a set must differ; set {i} is {sets[i].tolist()}.")
+        raise ValueError(f"The points of a set must be distinct, but set {i} is {sets[i].tolist()}.")
     return ordered
 
 
 def as_matrix(values: ArrayLike, name: str) -> FloatArray:
-    """Check a finite matrix with at least one row and one column."""
+    """Return a finite matrix of float64 with at least one row and one column, or raise."""
     matrix = as_floats(values, name)
     if matrix.ndim != 2 or matrix.size == 0:
         raise ValueError(f"{name} must be a matrix with at least one row and one column, got shape {matrix.shape}.")
@@ -149,10 +152,10 @@ def as_matrix(values: ArrayLike, name: str) -> FloatArray:
 
 
 def read_only(array: AnyArray) -> AnyArray:
-    """Give a contiguous array that cannot be written through, without a copy where that is possible.
+    """Return a contiguous read-only view, or a copy if the array is not contiguous.
 
-    Numba compiles anew for arrays that are read-only, such as those of pandas or of a memory map: where all of them
-    are, it compiles once.
+    Numba compiles a kernel again for read-only arrays, such as those of pandas or of memory maps. If all arrays are
+    read-only, it compiles once.
     """
     view = np.ascontiguousarray(array).view()
     view.setflags(write=False)
@@ -160,7 +163,27 @@ def read_only(array: AnyArray) -> AnyArray:
 
 
 def same(a: object, b: object) -> bool:
-    """Whether two states (nested dictionaries of arrays and plain values) are equal to the last bit."""
+    """Return whether two saved states are equal to the last bit.
+
+    States are nested dicts of arrays, numbers and strings. Arrays must have the same dtype.
+
+    Parameters
+    ----------
+    a, b : object
+        States, or parts of states.
+
+    Returns
+    -------
+    bool
+        True if they have the same structure, types and values.
+
+    Examples
+    --------
+    >>> same({"mixture": np.array([0.5, 0.5])}, {"mixture": np.array([0.5, 0.5])})
+    True
+    >>> same({"rounds": 1}, {"rounds": 1.0})
+    False
+    """
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
@@ -170,7 +193,7 @@ def same(a: object, b: object) -> bool:
 
 @contextmanager
 def rollback_on_error(model: object) -> Iterator[None]:
-    """Put back all attributes when what is inside raises."""
+    """Restore all attributes of `model` if the body raises."""
     before = dict(vars(model))
     try:
         yield
@@ -181,7 +204,7 @@ def rollback_on_error(model: object) -> Iterator[None]:
 
 
 def unknown_choice(what: str, name: str, known: Iterable[str]) -> str:
-    """Return the text that refuses a name, with the names that are known and the one that was probably meant.
+    """Return the error message for an unknown name: the known names, and the one that was probably meant.
 
     Examples
     --------
@@ -195,7 +218,7 @@ def unknown_choice(what: str, name: str, known: Iterable[str]) -> str:
 
 
 def missing_extra(feature: str, package: str, extra: str) -> ModuleNotFoundError:
-    """Return the error of a feature whose optional package is not installed.
+    """Return the error to raise if the optional package of a feature is not installed.
 
     Examples
     --------

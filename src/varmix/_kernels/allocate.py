@@ -1,4 +1,4 @@
-"""Which lane serves which slot of a batch.  `shares` are non-negative with sum one, up to rounding."""
+"""Assign lanes to the slots of a batch. `shares` are non-negative and sum to one, up to rounding."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from varmix._kernels.jit import kernel
 
 @kernel
 def find_lane(shares: FloatArray, u: float) -> int:
-    """Give the lane in whose part of [0, 1) the number `u` lies; never one of share zero."""
+    """Return the lane whose part of [0, 1) contains `u`; never a lane with share zero."""
     total = 0.0
     chosen = 0
     for j in range(shares.shape[0]):
         if shares[j] > 0.0:
-            chosen = j  # rounding may leave u above the last sum: the last lane with a share takes it
+            chosen = j  # if rounding leaves u above the last sum, the last lane with a share takes it
             total += shares[j]
             if u < total:
                 return j
@@ -22,20 +22,23 @@ def find_lane(shares: FloatArray, u: float) -> int:
 
 @kernel
 def draw_independent(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
-    """Every slot on its own."""
+    """Draw the lane of every slot independently."""
     for r in range(lanes.shape[0]):
         lanes[r] = find_lane(shares, uniforms[r])
 
 
 @kernel
 def spread_slots(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
-    """Slot r at (r + U_r) / m: one uniform per slot is stratified, one for all is systematic."""
+    """Assign slot r the lane at position (r + U_r) / m of the shares, m being the number of slots.
+
+    One uniform per slot makes stratified slots, a single uniform for all makes systematic ones.
+    """
     m = lanes.shape[0]
     common = uniforms.shape[0] == 1
     lane = -1
     total = 0.0
     chosen = 0
-    for r in range(m):  # the positions ascend, so one pass over the shares serves the whole batch
+    for r in range(m):  # positions ascend, so the shares are read only once
         position = (r + uniforms[0 if common else r]) / m
         while (lane < 0 or position >= total) and lane < shares.shape[0] - 1:
             lane += 1
@@ -47,14 +50,14 @@ def spread_slots(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> N
 
 @kernel
 def spread_batches(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
-    """Spread every batch, a row of `lanes`, by its own row of uniforms."""
+    """Call `spread_slots` for every batch: row b of `lanes` uses row b of `uniforms`."""
     for b in range(lanes.shape[0]):
         spread_slots(shares, uniforms[b], lanes[b])
 
 
 @kernel
 def round_robin(shares: FloatArray, credit: FloatArray, lanes: IntArray) -> None:
-    """Deficit round robin: each slot adds the shares to the credits; the largest credit is served and pays 1."""
+    """Deficit round robin: every slot adds the shares to the credits; the largest credit is served and pays 1."""
     k = shares.shape[0]
     for r in range(lanes.shape[0]):
         richest = -1
@@ -69,25 +72,25 @@ def round_robin(shares: FloatArray, credit: FloatArray, lanes: IntArray) -> None
 
 @kernel
 def shuffle_slots(shares: FloatArray, period: int, uniforms: FloatArray, state: FloatArray, lanes: IntArray) -> None:
-    """Every slot by chance, in proportion to what lanes are owed until the end of a pass of `period` slots.
+    """Draw the lane of each slot in proportion to what lanes are owed until the end of an epoch of `period` slots.
 
-    `state` holds the credits, what every lane is owed of the slots so far, and then the number of slots of the pass so
-    far.  With r slots to go, a lane is owed its credit and r times its share: with shares that do not change that is an
-    urn, from which a pass is dealt without replacement.  Who was served a part of a slot too much is owed nothing.
+    `state` has k + 1 entries: the credit of each lane (slots owed so far minus slots served), then the number of slots
+    of the epoch so far. With r slots left, a lane is owed its credit plus r times its share, or nothing if that is
+    negative. With constant shares this is drawing from an urn without replacement.
     """
     k = shares.shape[0]
     owed = np.empty(k)
     first = 0
     while first < lanes.shape[0]:
         left = float(period - state[k])
-        if not 1.0 <= left <= period:  # whatever a damaged state says
+        if not 1.0 <= left <= period:  # only with a damaged state
             left = 1.0
         last = min(first + int(left), lanes.shape[0])
-        # A slot adds the shares to the credits and takes them from what is to come: only the lane served is owed less.
+        # A slot moves a share from the future to the credit, so only the lane served is owed less afterwards.
         for j in range(k):
             owed[j] = left * shares[j] + state[j] if shares[j] > 0.0 else 0.0
         _deal_lanes(shares, owed, uniforms[first:last], lanes[first:last])
-        for r in range(first, last):  # slot by slot, so that rounding does not know of batches
+        for r in range(first, last):  # slot by slot, so that rounding does not depend on the batch size
             for j in range(k):
                 state[j] += shares[j]
             state[lanes[r]] -= 1.0
@@ -97,7 +100,7 @@ def shuffle_slots(shares: FloatArray, period: int, uniforms: FloatArray, state: 
 
 @kernel
 def _deal_lanes(shares: FloatArray, owed: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
-    """Draw lanes in proportion to what they are owed, each of which takes a slot off; who is owed nothing waits."""
+    """Draw lanes in proportion to `owed`, subtracting one from the lane drawn; lanes owed nothing wait."""
     total = 0.0
     for j in range(owed.shape[0]):
         total += max(owed[j], 0.0)
@@ -106,11 +109,11 @@ def _deal_lanes(shares: FloatArray, owed: FloatArray, uniforms: FloatArray, lane
         rest = uniforms[r] * total
         for j in range(owed.shape[0]):
             if owed[j] > 0.0:
-                chosen = j  # rounding may leave some of it: the last lane that is owed anything takes it
+                chosen = j  # if rounding leaves a rest, the last lane that is owed something takes it
                 rest -= owed[j]
                 if rest < 0.0:
                     break
-        if chosen < 0:  # all was owed to lanes that have lost their share
+        if chosen < 0:  # only lanes without a share are owed something
             chosen = find_lane(shares, uniforms[r])
         total -= min(max(owed[chosen], 0.0), 1.0)
         owed[chosen] -= 1.0

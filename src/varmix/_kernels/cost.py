@@ -1,4 +1,4 @@
-"""The estimated cost f~(w) = mean[ c / (w.q) ] with c = l^2 / d_s, its gradient and its Hessian."""
+"""Estimated cost f~(w) = mean[ c / (w.q) ] with c = l^2 / d_s, its gradient and Hessian, and sums for gain meters."""
 
 import math
 
@@ -21,7 +21,7 @@ def weigh_draws(ratios: FloatArray, mixture: FloatArray, density: FloatArray, we
 def weigh_groups(
     groups: IntArray, shares: FloatArray, masses: FloatArray, density: FloatArray, weights: FloatArray
 ) -> None:
-    """The same for disjoint groups, whose density is their share of the draws over their mass."""
+    """Write density and exact weight for disjoint groups: the density is share over mass of the group."""
     for r in range(groups.shape[0]):
         g = groups[r]
         density[r] = shares[g] / masses[g]
@@ -30,9 +30,9 @@ def weigh_groups(
 
 @kernel
 def write_coefficients(norms: FloatArray, density: FloatArray, out: FloatArray) -> int:
-    """Write l^2 / d_s; give the first row whose norm or density is not allowed, or -1.
+    """Write l^2 / d_s; return the first row whose norm or density is not allowed, or -1.
 
-    Within 1e-250 and 1e250, so that no learner's squares overflow or lose their digits; what is smaller is zero.
+    Results are at most 1e250, and zero below 1e-250, so that squares of them neither overflow nor lose digits.
     """
     for r in range(norms.shape[0]):
         value = norms[r] * norms[r] / density[r]
@@ -44,7 +44,7 @@ def write_coefficients(norms: FloatArray, density: FloatArray, out: FloatArray) 
 
 @kernel
 def write_moments(coefficients: FloatArray, density: FloatArray, out: FloatArray) -> float:
-    """Write the means of c, c / d, 1 / d and 1 / d^2 over a batch, and give the largest 1 / d."""
+    """Write the means of c, c / d, 1 / d and 1 / d^2 over a batch; return the largest 1 / d."""
     largest = 0.0
     out[:] = 0.0
     for r in range(density.shape[0]):
@@ -58,8 +58,8 @@ def write_moments(coefficients: FloatArray, density: FloatArray, out: FloatArray
     return largest
 
 
-# Places in the numbers of a meter: single numbers, then where the sums, their squares, the sums since the last call and
-# the pairs of gradients begin.  `varmix.meter` says what they are.
+# Indices into the array of a meter: five single numbers, then the starts of four blocks (sums, squares, sums since the
+# last call, pairs of gradients) and the length. `varmix.meter` explains them.
 BATCHES, DRAWS, LARGEST, UNIT, DECAY = 0, 1, 2, 3, 4
 SUMS, SQUARES, RECENT, PAIRS, METER_SIZE = 5, 10, 14, 16, 21
 
@@ -68,9 +68,9 @@ SUMS, SQUARES, RECENT, PAIRS, METER_SIZE = 5, 10, 14, 16, 21
 def add_moments(
     m: float, uniform: float, mixture: float, weight: float, square: float, largest: float, meter: FloatArray
 ) -> None:
-    """Add the moments of a receipt to the numbers of a meter.
+    """Add the moments of a batch to the numbers of a meter.
 
-    Second moments are kept in units of the largest one seen, so that their squares neither overflow nor vanish.
+    Second moments are stored in units of the largest one seen, so that their squares neither overflow nor vanish.
     """
     size = max(uniform, mixture)
     if size > meter[UNIT]:
@@ -103,7 +103,7 @@ def add_moments(
 
 @kernel
 def measure_receipt(coefficients: FloatArray, density: FloatArray, meter: FloatArray) -> None:
-    """Add a receipt to the numbers of a meter: its coefficients l^2 / d and the density d of its atoms."""
+    """Add a receipt to the numbers of a meter, given its coefficients l^2 / d and densities d."""
     m = coefficients.shape[0]
     uniform, mixture, weight, square, largest = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(m):
@@ -120,7 +120,7 @@ def measure_receipt(coefficients: FloatArray, density: FloatArray, meter: FloatA
 def value_and_gradient(
     ratios: FloatArray, coefficients: FloatArray, mixture: FloatArray, gradient: FloatArray
 ) -> float:
-    """Write the gradient -mean[ c q / (w.q)^2 ] and give the value mean[ c / (w.q) ]."""
+    """Write the gradient -mean[ c q / (w.q)^2 ] and return the value mean[ c / (w.q) ]."""
     m = ratios.shape[0]
     k = mixture.shape[0]
     value: float = 0.0

@@ -1,11 +1,11 @@
-"""The two ways in which varmix compiles: a kernel, and a part of kernels.
+"""The two decorators that compile varmix's loops: `kernel` and `part`.
 
-Machine code is kept on disk by Numba.  That must never be why a program does not start: where no folder can be written
-to, the disk is full or a file is damaged, varmix warns once and compiles in memory.
+Numba keeps machine code on disk. If that fails (no writable folder, full disk, damaged file), varmix warns once and
+compiles in memory; a program always starts.
 
-The first call after installation compiles for some seconds, and says so on stderr.  A plain loop compiles in 0.1 s;
-NumPy takes longer: `np.sort` 1.3 s, the first `a[:] = b` of two arrays 1 s, a sum 0.2 s.  So kernels are plain loops.
-They are nested little, because a kernel is compiled again into each one that calls it.
+The first call after installation compiles for some seconds and says so on stderr. A plain loop compiles in 0.1 s, and
+NumPy functions take longer: `np.sort` 1.3 s, the first `a[:] = b` of two arrays 1 s, a sum 0.2 s. So kernels are plain
+loops. A kernel is compiled again into every kernel that calls it, so kernels call few others.
 """
 
 import gc
@@ -27,37 +27,37 @@ NOTICE = "varmix: compiling kernels, once, about 5 s; `varmix warmup` does it ah
 
 
 def kernel(function: F) -> F:
-    """Compile on the first call and keep the machine code on disk, so that later processes only load it.
+    """Compile a function at its first call and cache the machine code on disk for later processes.
 
-    Division by zero gives infinity, as in NumPy.  No fast-math: results must not depend on the compiler's mood.
+    Division by zero gives infinity, as in NumPy. Fast-math is off, so that results do not depend on the compiler.
     """
     return _compile_function(function)
 
 
 def part(function: F) -> F:
-    """Compile into every kernel that calls it: for the small things that are done for each item of a loop.
+    """Compile a function into every kernel that calls it (inlining), for small steps inside loops.
 
-    A call that is given all arrays of a matrix counts references to them, which for short rows takes longer than the
-    row.  It is worth it for rows, and for a line or two that several kernels share.  Draws, sum trees and replay
-    buffers were no faster when compiled like this.
+    It pays for functions that take a matrix and work on one short row: an ordinary call counts references to all
+    arrays, which takes longer than the row. Draws, sum trees and replay buffers were no faster with it.
     """
     return _compile_function(function, inline="always")
 
 
 def _compile_function(function: F, inline: Literal["never", "always"] = "never") -> F:
+    """Compile with Numba, with a cache that cannot fail."""
     try:
         dispatcher = numba.njit(cache=True, error_model="numpy", inline=inline)(function)
-    except RuntimeError as error:  # no folder can be written to: every process compiles for itself
+    except RuntimeError as error:  # no writable folder: every process compiles again
         _warn_once(error)
         return cast(F, numba.njit(error_model="numpy", inline=inline)(function))
-    if hasattr(dispatcher, "_cache"):  # not when Numba is told to compile nothing
+    if hasattr(dispatcher, "_cache"):  # missing if Numba is disabled by NUMBA_DISABLE_JIT
         dispatcher._cache = TolerantCache(dispatcher._cache)
         _pause_collecting(dispatcher)
     return cast(F, dispatcher)
 
 
 def _pause_collecting(dispatcher: Any) -> None:  # noqa: ANN401
-    """Turn the garbage collector off while a kernel compiles: it takes a tenth of that time and finds nothing much."""
+    """Turn the garbage collector off while a function compiles, which saves a tenth of that time."""
     compile_signature = dispatcher.compile
 
     def compile_without_collecting(signature: object) -> object:
@@ -73,16 +73,16 @@ def _pause_collecting(dispatcher: Any) -> None:  # noqa: ANN401
 
 
 class TolerantCache:
-    """Numba's cache of one function, which it asks when it compiles and not when it calls; no failure of it gets out.
+    """Numba's cache of one function with all errors caught. Numba uses it when it compiles, not at every call.
 
-    An index that cannot be read is written anew, so that the next process finds its machine code again.
+    An index that cannot be read is written again, so that the next process finds its machine code.
     """
 
     def __init__(self, cache: Any) -> None:  # noqa: ANN401
         self._cache = cache
 
     def load_overload(self, signature: object, target: object) -> object:
-        """Return the machine code for a signature, or None if there is none that can be read."""
+        """Return the machine code for a signature, or None if there is none or it cannot be read."""
         try:
             code = self._cache.load_overload(signature, target)
         except Exception as error:  # a damaged pickle can raise anything
@@ -96,10 +96,10 @@ class TolerantCache:
         return code
 
     def save_overload(self, signature: object, result: object) -> None:
-        """Keep machine code on disk, if that is possible."""
+        """Save machine code to disk, if possible."""
         try:
             self._cache.save_overload(signature, result)
-        except Exception as error:  # it reads the index, too
+        except Exception as error:  # saving reads the index, too, which may be damaged
             _warn_once(error, self._cache.cache_path)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
@@ -107,7 +107,7 @@ class TolerantCache:
 
 
 def announce_compiling() -> None:
-    """Say on stderr, once in a process, that kernels are compiled, unless VARMIX_QUIET is set."""
+    """Print once per process on stderr that kernels are compiled, unless VARMIX_QUIET is set."""
     if _announced or os.environ.get("VARMIX_QUIET", "0") not in ("", "0") or sys.stderr is None:
         return
     mute_notice()
@@ -115,13 +115,13 @@ def announce_compiling() -> None:
 
 
 def mute_notice() -> None:
-    """Say no more about compiling in this process."""
+    """Print no notice about compiling in this process."""
     global _announced
     _announced = True
 
 
 def _warn_once(error: Exception, folder: str | None = None) -> None:
-    """Warn once in a process that machine code cannot be kept, or what was kept not read."""
+    """Warn once per process that the cache of machine code cannot be used."""
     global _warned
     if _warned:
         return

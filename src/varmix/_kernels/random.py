@@ -1,6 +1,6 @@
-"""Random numbers inside kernels that cannot know beforehand how many they need.
+"""Random numbers for kernels that do not know in advance how many they need.
 
-The state is a counter in an array of one entry; every number is the counter scrambled (splitmix64).
+The state is an array with one entry, a counter. Every number is the scrambled counter (splitmix64).
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from varmix._kernels.jit import kernel
 
 @kernel
 def mix_bits(x: np.uint64) -> np.uint64:
-    """Scramble 64 bits (the finaliser of splitmix64)."""
+    """Return 64 scrambled bits (the finaliser of splitmix64)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -19,14 +19,14 @@ def mix_bits(x: np.uint64) -> np.uint64:
 
 @kernel
 def uniform(state: AnyArray) -> float:
-    """Give the next number in [0, 1), and move the state on."""
+    """Return the next number in [0, 1) and advance the state."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     return float(mix_bits(state[0]) >> np.uint64(11)) * 2.0**-53
 
 
 @kernel
 def seed_state(uniforms: FloatArray) -> AnyArray:
-    """Give the state that follows from two uniforms, 32 bits of each; scrambled, so that similar ones part at once."""
+    """Return a state made of 32 bits of each of two uniforms; scrambling separates similar seeds."""
     state = np.empty(1, dtype=np.uint64)
     high = np.uint64(uniforms[0] * 2.0**32)
     low = np.uint64(uniforms[1] * 2.0**32)

@@ -1,6 +1,6 @@
-"""Rows of a data matrix, dense or CSR: the two things that linear models do with them.
+"""Rows of a data matrix, dense or CSR, as linear models use them.
 
-A dense matrix has an empty `indptr`; a CSR matrix an empty `dense`.  One branch per row costs nothing beside the row.
+A dense matrix has an empty `indptr`, a CSR matrix an empty `dense`. The branch per row takes no measurable time.
 """
 
 import math
@@ -11,7 +11,7 @@ from varmix._kernels.jit import kernel, part
 
 
 class Rows(NamedTuple):
-    """A matrix: (n, d) dense, or the three arrays of CSR."""
+    """Matrix of shape (n, d): dense, or the three arrays of CSR."""
 
     dense: AnyArray
     data: AnyArray
@@ -21,7 +21,10 @@ class Rows(NamedTuple):
 
 @part
 def dot_row(rows: Rows, i: int, v: FloatArray) -> float:
-    """Give the inner product of row i with `v`, in four sums: strict addition of one would wait for itself."""
+    """Return the inner product of row i with `v`.
+
+    Four partial sums for dense rows: additions to a single sum would have to wait for each other.
+    """
     a = b = c = e = 0.0
     if rows.indptr.shape[0]:
         for p in range(rows.indptr[i], rows.indptr[i + 1]):
@@ -42,11 +45,10 @@ def dot_row(rows: Rows, i: int, v: FloatArray) -> float:
 
 @kernel
 def prefetch_rows(rows: Rows, y: FloatArray, lengths: FloatArray, points: IntArray) -> float:
-    """Read all of these rows, one number in every eight, and what else is used of them.
+    """Read one number in eight of these rows and their entries of `y` and `lengths`, to bring them into the cache.
 
-    Shuffled rows are waited for in main memory.  Reads that nothing depends on are waited for together, so a loop of
-    them before a batch is used makes steps over small rows two to three times as fast.  What it gives is their sum, so
-    that the compiler cannot leave them out.
+    Rows in shuffled order have to come from main memory. Independent reads wait for it at the same time, which makes
+    steps over small rows two to three times as fast. The returned sum keeps the compiler from removing the reads.
     """
     total = 0.0
     if rows.indptr.shape[0]:
@@ -83,21 +85,21 @@ def multiply_rows(rows: Rows, v: FloatArray, out: FloatArray) -> None:
 
 @kernel
 def some_products(rows: Rows, points: IntArray, v: FloatArray, out: FloatArray) -> None:
-    """Write the inner products of these rows with `v`."""
+    """Write the inner products of the rows `points` with `v`."""
     for r in range(points.shape[0]):
         out[r] = dot_row(rows, points[r], v)
 
 
 @kernel
 def scaled_rows(rows: Rows, points: IntArray, scales: FloatArray, out: FloatArray) -> None:
-    """Add scale times row, for these rows, to the rows of `out`."""
+    """Add the rows `points`, each times its scale, to the rows of `out`."""
     for r in range(points.shape[0]):
         add_row(rows, points[r], scales[r], out[r])
 
 
 @kernel
 def combine_rows(rows: Rows, scales: FloatArray, out: FloatArray) -> None:
-    """Add the sum of all rows, each times its scale."""
+    """Add the sum of all rows, each times its scale, to `out`."""
     for i in range(scales.shape[0]):
         if scales[i] != 0.0:
             add_row(rows, i, scales[i], out)
@@ -105,7 +107,10 @@ def combine_rows(rows: Rows, scales: FloatArray, out: FloatArray) -> None:
 
 @kernel
 def write_lengths(rows: Rows, constant: float, out: FloatArray) -> None:
-    """Write the Euclidean length of every row with a `constant` behind it; the 1.0 makes float32 a double."""
+    """Write the Euclidean length of every row extended by the entry `constant`.
+
+    The factor 1.0 converts float32 to float64.
+    """
     for i in range(out.shape[0]):
         total = constant * constant
         if rows.indptr.shape[0]:

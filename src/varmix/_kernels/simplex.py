@@ -1,4 +1,4 @@
-"""Projections onto the restricted simplex and steps inside it, exact for any scale of numbers."""
+"""Projections onto the restricted simplex, and quadratic steps inside it, for numbers of any scale."""
 
 import math
 
@@ -12,7 +12,7 @@ SPLITTER = 134217729.0  # 2^27 + 1
 
 @kernel
 def two_sum(a: float, b: float) -> tuple[float, float]:
-    """Give a + b as a double and the exact rest."""
+    """Return a + b as a double, and the exact rounding error."""
     total = a + b
     other = total - a
     return total, (a - (total - other)) + (b - other)
@@ -20,7 +20,7 @@ def two_sum(a: float, b: float) -> tuple[float, float]:
 
 @kernel
 def two_product(a: float, b: float) -> tuple[float, float]:
-    """Give a * b as a double and the exact rest (while neither overflows when split)."""
+    """Return a * b as a double, and the exact rounding error (if splitting a and b does not overflow)."""
     product = a * b
     t = SPLITTER * a
     a_high = t - (t - a)
@@ -44,8 +44,8 @@ def shifted_gradient(
 ) -> None:
     """Write the entries `index` of g + M (x - w), minus its entry `anchor`.
 
-    On the simplex only differences of gradient entries matter.  At a minimum they cancel, so both the entries
-    and the differences are summed in doubled precision.
+    On the simplex only differences of gradient entries matter. They cancel at a minimum, so entries and differences are
+    summed in doubled precision.
     """
     base, base_rest = _compute_entry(w, g, M, x, anchor)
     for i in range(size):
@@ -56,6 +56,7 @@ def shifted_gradient(
 
 @kernel
 def _compute_entry(w: FloatArray, g: FloatArray, M: FloatArray, x: FloatArray, i: int) -> tuple[float, float]:
+    """Return entry i of g + M (x - w) in doubled precision, as a high and a low part."""
     high = g[i]
     low = 0.0
     for j in range(w.shape[0]):
@@ -66,18 +67,18 @@ def _compute_entry(w: FloatArray, g: FloatArray, M: FloatArray, x: FloatArray, i
     return high, low
 
 
-# A pivot below this part of its diagonal entry is rounding: the matrix is singular there.
+# A pivot below this fraction of its diagonal entry is rounding: the matrix is singular in that direction.
 MIN_PIVOT_RATIO = 1e-15
 
 
 @kernel
 def factor_metric(M: FloatArray, index: IntArray, size: int, last: int, force: float, upper: FloatArray) -> float:
-    """Write U with U'U = D' M D, where D moves the coordinates `index` against `last`, so that their sum is kept.
+    """Write U with U'U = D' M D, where D moves each coordinate of `index` up and `last` down; return the quality.
 
-    Gives the product of the pivots that are small beside their diagonal entries: how many digits are lost, which may
-    happen little by little.  A singular direction gets the smallest pivot that is not rounding
-    (nor so small that `force` over it overflows) and is cut off from the others: steps along it are long, and the
-    bounds of the simplex stop them.  The diagonal of `upper` holds the inverses of U's: divisions are slow.
+    The quality is the product of all ratios of pivot to diagonal entry that are below 0.1: it shows how many digits are
+    lost. A singular direction gets the smallest pivot that is not rounding (and not so small that
+    `force` over it overflows) and is decoupled from the others: steps along it are long, and the bounds of the simplex
+    stop them. The diagonal of `upper` holds the inverses of the diagonal of U, because divisions are slow.
     """
     corner = M[last, last]
     for i in range(size):
@@ -121,21 +122,21 @@ def solve_factored(upper: FloatArray, size: int, b: FloatArray) -> None:
         b[i] = total * upper[i, i]
 
 
-# A factor of this quality has lost half of the digits of a double.
+# At this quality a factor has lost half of the digits of a double.
 MIN_FACTOR_QUALITY = 1e-8
-# A pivot factors the metric of the free coordinates, in about size^3 / 6 products.  The cubes of all pivots of a step
-# may add up to this, about two seconds, or to ten times k^3.  Up to k = 170 no step reaches that.
+# A pivot factors the metric of the free coordinates in about size^3 / 6 products. The cubes of all sizes in a step may
+# add up to this (about two seconds), or to ten times k^3 if that is more. Up to k = 170 no step reaches it.
 MAX_PIVOT_WORK = 1e10
 MIN_FACTORISATIONS = 10
-# Gradient steps that follow when the budget is spent before the minimum is found: k^2 products each.
+# Gradient steps after a step that used up its budget before the minimum; each takes k^2 products.
 MAX_GRADIENT_STEPS = 300
-# What a step that was cut short counts down from; -1 is that of a step where nothing could be decided.
+# A step that was cut short returns this minus its pivots; -1 means that numbers were not finite.
 CUT_SHORT = -2
 
 
 @part
 def copy_vector(source: FloatArray, out: FloatArray) -> None:
-    """Write one vector into another.  `out[:] = source` would take a second to compile, most of it for its errors."""
+    """Copy one vector into another. `out[:] = source` would take a second to compile, mostly for its errors."""
     for j in range(source.shape[0]):
         out[j] = source[j]
 
@@ -144,8 +145,8 @@ def copy_vector(source: FloatArray, out: FloatArray) -> None:
 def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
     """Write the Euclidean projection of `v` onto {x >= 0, sum x = z}: the function of Algorithm 3, lines 1 to 6.
 
-    Entries are taken relative to the largest, which changes nothing but the rounding: the sums below then have
-    the size of the answer, whatever the size of `v`.
+    Entries are shifted by the largest one, which changes only the rounding: sums then have the size of the result, not
+    that of `v`.
     """
     d = v.shape[0]
     top = v[0]
@@ -158,7 +159,7 @@ def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
     total = 0.0
     shift = -z
     for j in range(d):
-        if u[j] <= -z:  # no such entry is above zero, and sums of them may overflow
+        if u[j] <= -z:  # such entries end at zero, and sums of them may overflow
             break
         total += u[j]
         candidate = (total - z) / (j + 1)
@@ -170,11 +171,11 @@ def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
 
 @kernel
 def sort_descending(u: FloatArray) -> None:
-    """Heap sort in place.  NumPy's sort would take more than a second to compile."""
+    """Sort in place, in descending order, by heap sort. NumPy's sort takes more than a second to compile."""
     d = u.shape[0]
     for root in range(d // 2 - 1, -1, -1):
         _sift_down(u, root, d)
-    for end in range(d - 1, 0, -1):  # the smallest entry, on top of the heap, goes behind it
+    for end in range(d - 1, 0, -1):  # the smallest entry is on top of the heap and goes to the end
         u[0], u[end] = u[end], u[0]
         _sift_down(u, 0, end)
 
@@ -210,7 +211,7 @@ def project_restricted(v: FloatArray, gamma: float, out: FloatArray) -> None:
 
 @kernel
 def clip_to_simplex(x: FloatArray, gamma: float) -> None:
-    """Remove rounding from a nearly feasible `x`: no negative entry, `x_k >= gamma` and a sum of one."""
+    """Remove rounding from a nearly feasible `x`: no negative entry, `x_k >= gamma`, and a sum of one."""
     last = x.shape[0] - 1
     x[last] -= gamma
     total = 0.0
@@ -227,7 +228,10 @@ def clip_to_simplex(x: FloatArray, gamma: float) -> None:
 
 @kernel
 def metric_step(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: FloatArray) -> int:
-    """Write argmin <g, x> + 1/2 (x - w)' M (x - w) over the restricted simplex into `x`; count the pivots."""
+    """Write argmin <g, x> + 1/2 (x - w)' M (x - w) over the restricted simplex to `x`; return the number of pivots.
+
+    See `bounded_step` for negative return values.
+    """
     lower = np.zeros(w.shape[0])
     lower[-1] = gamma
     pivots = bounded_step(w, g, M, lower, max(MAX_PIVOT_WORK, MIN_FACTORISATIONS * float(w.shape[0]) ** 3), x)
@@ -237,20 +241,19 @@ def metric_step(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: Fl
 
 @kernel
 def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, budget: float, x: FloatArray) -> int:
-    """Write argmin <g, x> + 1/2 (x - w)' M (x - w) subject to x >= lower and the sum of `w`; count the pivots.
+    """Write argmin <g, x> + 1/2 (x - w)' M (x - w), subject to x >= lower and sum x = sum w, to `x`; return the pivots.
 
-    A primal active-set method, started at `w` with the bounds that `w` touches.  From one round to the next the
-    touched bounds hardly change, so it usually ends after one factorisation.  Each iteration minimises over the
-    free coordinates with the sum fixed, stops at the first bound on the way, and lets go of the bound with the
-    most negative multiplier once a minimum is reached.  `w` must be feasible and `M` positive semi-definite.
-    Where non-finite numbers leave nothing to decide, the answer is `w` and -1.
+    A primal active-set method that starts at `w` with the bounds that `w` touches. These hardly change between rounds,
+    so one factorisation is usually enough. Each iteration minimises over the free coordinates with a fixed sum, and
+    stops at the first bound on the way. At a minimum it drops the bound with the most negative multiplier. `w` must be
+    feasible and `M` positive semi-definite. With non-finite numbers the result is `w` and the return value -1.
 
-    There may be as many pivots as bounds.  So the work is capped: the cubes of their sizes may add up to `budget`.  A
-    step that is cut short is feasible and no worse than `w`, since every pivot leads down, and its count is `CUT_SHORT`
-    minus the pivots: `descend_projected` may go on from there.
+    There may be as many pivots as bounds, so the work is capped: the cubes of the sizes of all pivots add up to at most
+    `budget`. A step that is cut short is feasible and no worse than `w`, because every pivot leads down. It returns
+    `CUT_SHORT` minus the number of pivots; `descend_projected` can continue from there.
     """
     k = w.shape[0]
-    # Few allocations: each costs as much as a row of arithmetic when k is small.
+    # Few allocations, because each costs as much as a row of arithmetic for small k.
     marks = np.empty((2, k), dtype=np.int64)
     free, index = marks[0], marks[1]
     work = np.empty((k + 2, k))
@@ -267,7 +270,7 @@ def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray,
     done = 0.0
     for iteration in range(limit):
         size, last = _list_free(free, M, index)
-        if last < 0:  # the bounds leave one point
+        if last < 0:  # the bounds leave only one point
             pivots = iteration
             break
         done += float(size) ** 3
@@ -279,7 +282,7 @@ def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray,
         ill = quality < MIN_FACTOR_QUALITY
         if blocking < 0 and ill:
             _refine_minimum(w, g, M, x, lower, index, size, last, upper, descent)
-        if blocking < 0 and size == k - 1:  # no bound touched: nothing to let go of
+        if blocking < 0 and size == k - 1:  # no bound touched, so none to drop
             pivots = iteration + 1
             break
         level, scale = _gradient_at(w, g, M, x, free, ill, gradient)
@@ -287,7 +290,7 @@ def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray,
             x[blocking] = lower[blocking]
             free[blocking] = 0
             if blocking == released and step == 0.0:
-                pivots = iteration  # the multiplier that released it was rounding
+                pivots = iteration  # the multiplier that dropped this bound was only rounding
                 break
             continue
         released = -1
@@ -311,10 +314,11 @@ def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray,
 
 @kernel
 def descend_projected(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> None:
-    """Move `x` by projected gradient steps in the metric of M's diagonal, each as far as it leads down.
+    """Continue a step of `bounded_step` that was cut short, by projected gradient steps scaled by the diagonal of M.
 
-    The lengths are those of Barzilai and Borwein.  `x` must be feasible; if it is worse than `w`, it starts there.
-    For steps that were cut short; a kernel of its own, so that nothing else has to be compiled with it.
+    Step lengths are those of Barzilai and Borwein; each step goes at most to the minimum along it. `x` must be
+    feasible. If it is worse than `w`, the descent starts at `w`. A kernel of its own, so that others need not compile
+    it.
     """
     k = w.shape[0]
     vectors = np.empty((5, k))
@@ -327,7 +331,7 @@ def descend_projected(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatA
     for j in range(k):
         change += move[j] * (g[j] + 0.5 * moved[j])
         largest = max(largest, M[j, j])
-    better = change <= 0.0  # not when it is not a number
+    better = change <= 0.0  # False for nan
     room = 0.0
     for j in range(k):
         gradient[j] = g[j] + moved[j] if better else g[j]
@@ -361,13 +365,14 @@ def descend_projected(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatA
 
 @kernel
 def _project_scaled(v: FloatArray, scale: FloatArray, z: float, out: FloatArray) -> None:
-    """Write the nearest point to `v` of {x >= 0, sum x = z} in the metric diag(scale): max(v - shift / scale, 0).
+    """Write the point of {x >= 0, sum x = z} nearest to `v` in the metric diag(scale): max(v - shift / scale, 0).
 
-    Entries that come out below zero are left out, and the shift is computed anew from the others, until none does.
+    Entries that come out below zero are removed and the shift is computed again from the others, until none is
+    negative.
     """
     k = v.shape[0]
     for j in range(k):
-        out[j] = 1.0  # not left out
+        out[j] = 1.0  # not removed yet
     shift = 0.0
     left = k + 1
     for _ in range(k):
@@ -389,13 +394,13 @@ def _project_scaled(v: FloatArray, scale: FloatArray, z: float, out: FloatArray)
     for j in range(k):
         out[j] = max(v[j] - shift / scale[j], 0.0)
         total += out[j]
-    for j in range(k):  # rounding, where v is far away
+    for j in range(k):  # corrects rounding if v is far away
         out[j] = out[j] * (z / total) if total > 0.0 else z / k
 
 
 @kernel
 def _write_product(M: FloatArray, x: FloatArray, out: FloatArray) -> None:
-    """Write M x, of a symmetric M, row by row."""
+    """Write M x for a symmetric M."""
     for i in range(x.shape[0]):
         out[i] = 0.0
     for j in range(x.shape[0]):
@@ -406,10 +411,10 @@ def _write_product(M: FloatArray, x: FloatArray, out: FloatArray) -> None:
 
 @kernel
 def _list_free(free: IntArray, M: FloatArray, index: IntArray) -> tuple[int, int]:
-    """List the free coordinates but one; give their number and that one, the flattest.
+    """Write the free coordinates except the flattest to `index`; return their number and the flattest (-1: none).
 
-    The flattest follows from the others because the sum is fixed.  Eliminating it, rather than bordering the system
-    with the constraint, needs no curvature along the constraint and adds the least to the others'.
+    The flattest, of least M_jj, follows from the others, because the sum is fixed. Eliminating it needs no curvature
+    along the constraint and adds the least to the other coordinates.
     """
     last = -1
     for j in range(free.shape[0]):
@@ -434,7 +439,7 @@ def _descend_to_bound(
     upper: FloatArray,
     descent: FloatArray,
 ) -> tuple[float, int]:
-    """Move `x` to the minimum over the free coordinates or to the first bound; give the step and that bound."""
+    """Move `x` to the minimum over the free coordinates or to the first bound; return step and bound (or -1)."""
     for i in range(size):
         descent[i] = gradient[last] - gradient[index[i]]
     solve_factored(upper, size, descent)
@@ -455,7 +460,7 @@ def _descend_to_bound(
 def _shorten_step(
     x: FloatArray, lower: FloatArray, j: int, move: float, step: float, blocking: int
 ) -> tuple[float, int]:
-    """Shorten `step` so that x_j does not pass its bound."""
+    """Return the step, shortened so that x_j does not cross its bound, and the bound that stops it."""
     if move < 0.0:
         room = max(x[j] - lower[j], 0.0)
         if room < -move * step:
@@ -476,7 +481,7 @@ def _refine_minimum(
     upper: FloatArray,
     descent: FloatArray,
 ) -> None:
-    """Iterative refinement of a minimum over the free coordinates, with residuals in doubled precision."""
+    """Refine a minimum over the free coordinates iteratively, with residuals in doubled precision."""
     for _ in range(4):
         shifted_gradient(w, g, M, x, index, size, last, descent)
         solve_factored(upper, size, descent)
@@ -485,7 +490,7 @@ def _refine_minimum(
         for i in range(size):
             rest += descent[i]
             largest = max(largest, abs(descent[i]))
-            if not x[index[i]] - descent[i] >= lower[index[i]]:  # also when it is not a number
+            if not x[index[i]] - descent[i] >= lower[index[i]]:  # also for nan
                 return
         if not x[last] + rest >= lower[last]:
             return
@@ -506,7 +511,7 @@ def _gradient_at(
     accurate: bool,
     gradient: FloatArray,
 ) -> tuple[float, float]:
-    """Write the gradient at `x`; give its mean over the free coordinates and the size of the terms it sums."""
+    """Write the gradient at `x`; return its mean over the free coordinates and the size of its largest terms."""
     k = w.shape[0]
     scale = 0.0
     copy_vector(g, gradient)
@@ -537,10 +542,10 @@ def _gradient_at(
 
 @kernel
 def projected_descent(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, steps: int, x: FloatArray) -> None:
-    """Write `steps` projected gradient steps towards the metric step, each of length 1 / ||M||_inf.
+    """Write the result of `steps` projected gradient steps towards the metric step, each of length 1 / ||M||_inf.
 
-    The longest row sum bounds the largest eigenvalue, so no step can overshoot; a fixed length such as 0.2
-    diverges as soon as that eigenvalue passes 10.
+    The largest row sum bounds the largest eigenvalue, so no step overshoots. A fixed length such as 0.2 would diverge
+    as soon as that eigenvalue exceeds 10.
     """
     k = w.shape[0]
     copy_vector(w, x)

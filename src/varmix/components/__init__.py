@@ -1,8 +1,9 @@
-"""Families of sampling distributions, one per file."""
+"""Families of sampling distributions: what a sampler mixes."""
 
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points, Subsets
-from varmix.components._base import Components, Family, Inclusive
+from varmix.components._base import Components as Components
+from varmix.components._base import Family
 from varmix.components._groups import Groups
 from varmix.components._kdpp import KDpp
 from varmix.components._literature.cumulative import Cumulative
@@ -18,14 +19,12 @@ from varmix.components._uniform import Uniform
 
 __all__ = [
     "PAPER_SETTINGS",
-    "Components",
     "Cumulative",
     "Dense",
     "Distances",
     "Exponential",
     "Family",
     "Groups",
-    "Inclusive",
     "KDpp",
     "MirrorDescent",
     "Points",

@@ -1,135 +1,74 @@
-"""Components: a family of k sampling distributions over one space."""
+"""Family, the base class of components: k sampling distributions over one space."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, TypeAlias, TypeGuard
 
+import numpy as np
+
+from varmix._core.allocation import Allocation
 from varmix._core.draw import Draw, Rows
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Space, Subsets
 from varmix._core.state import CheckpointError, describe_value, require_entries
 from varmix._core.validation import FloatArray, IntArray, State, same
+from varmix._kernels.cost import weigh_draws
 
-
-class Components(Protocol):
-    """What a sampler needs of k distributions p_1, ..., p_k.
-
-    The last one is the uniform component: uniform on the space, or its target.  Only density ratios q_j = p_j / u are
-    ever asked for.  A family may change between rounds (a replay buffer does): `draw` gives atoms together with their
-    ratios at that moment, and the receipt keeps both.
-    """
-
-    @property
-    def k(self) -> int:
-        """Number of components; it never changes."""
-        ...
-
-    @property
-    def space(self) -> Space:
-        """What can be drawn; it may grow."""
-        ...
-
-    @property
-    def c(self) -> float:
-        """The largest ratio: Assumption 1 of the paper."""
-        ...
-
-    @property
-    def has_uniform(self) -> bool:
-        """Whether the last component is the uniform law of the space, or its target."""
-        ...
-
-    @property
-    def reshuffles(self) -> bool:
-        """Whether points are drawn without replacement, in shuffled order."""
-        ...
-
-    @property
-    def names(self) -> Sequence[Hashable]:
-        """A name for every lane, for people: the labels of groups, for example."""
-        ...
-
-    def lanes(self, w: FloatArray) -> FloatArray:
-        """Give the share of the draws that each lane serves under the mixture `w`; their number is fixed."""
-        ...
-
-    def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Draw one atom from the lane of each slot.
-
-        (m,) lanes give (m,) points or (m, size) subsets, and their (m, k) ratios under every component: new arrays.
-        """
-        ...
-
-    def ratios(self, atoms: IntArray) -> FloatArray:
-        """Give the present ratios of any atoms under every component, (m, k)."""
-        ...
-
-    def observe(self, draw: Draw, norms: FloatArray) -> None:
-        """See feedback, in the order in which it arrives; fixed families ignore it."""
-        ...
-
-    def end_epoch(self) -> None:
-        """Do what is due once per pass over the data; usually nothing."""
-        ...
-
-    def state_dict(self) -> State:
-        """Give what cannot be rebuilt from the constructor's arguments."""
-        ...
-
-    def load_state_dict(self, state: State) -> None:
-        """Check a saved state and take it over, or refuse it and stay as before."""
-        ...
-
-
-@runtime_checkable
-class Inclusive(Protocol):
-    """A family over subsets that knows how likely a set is to include a point."""
-
-    def inclusion(self, points: IntArray) -> FloatArray:
-        """Give the probability pi_j that a set holds a point, (m, k): for these points, under every component."""
-        ...
-
-    def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
-        """Give n / size times w.pi for the points of sets that were drawn, (m, size), unchecked; it is linear in w."""
-        ...
-
-
-class Shortcut(Protocol):
-    """A family that makes a stratified draw in one compiled call."""
-
-    def draw_stratified(
-        self, mixture: FloatArray, m: int, uniforms: Uniforms
-    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Give atoms, ratios, density and exact weights."""
-        ...
-
-
-class Disjoint(Protocol):
-    """A family whose lanes are disjoint groups: which one an atom is in says all about its ratios."""
-
-    masses: FloatArray
-
-    @property
-    def rows(self) -> Rows:
-        """From groups to their rows of ratios, the same at any time."""
-        ...
-
-    def draw_atoms(self, lanes: IntArray, uniforms: Uniforms) -> IntArray:
-        """Draw one atom from the lane of each slot."""
-        ...
+Sample: TypeAlias = tuple[IntArray, FloatArray | Rows, FloatArray, FloatArray, IntArray | None, FloatArray]
+"""Atoms, ratios (or `group_rows`), density, exact weights, groups or None, and the state of the allocation."""
 
 
 class Family(ABC):
-    """The usual case: lanes are components, nothing is learned, nothing changes.
+    """Base class of families: k sampling distributions p_1, ..., p_k over the same atoms.
 
-    A subclass sets `k`, `space` and `c`, and says how to draw and what the ratios are.
+    Subclass it, set `k`, `space` and `c`, and define `draw` and `ratios`. Everything else has a default, for the usual
+    case: every component is a lane, feedback changes nothing, there is no uniform component yet.
+
+    Only density ratios q_j = p_j / u are used, where u is the uniform law of the space, or its target. A family may
+    change between rounds, as a replay buffer does: `draw` returns atoms with their ratios at that moment, and the
+    receipt keeps both.
+
+    Attributes
+    ----------
+    k : int
+        Number of components. It never changes.
+    space : Points or Subsets
+        The atoms that can be drawn. It may grow.
+    c : float
+        The largest ratio: Assumption 1 of the paper.
+    masses : array of shape (lanes,), or None
+        Part of the target in each lane, if lanes are disjoint groups of points. Default: None.
+
+    Examples
+    --------
+    >>> from varmix.components import Points
+    >>> class Halves(Family):
+    ...     def __init__(self, n):
+    ...         self.space, self.k, self.c = Points(2 * (n // 2)), 2, 2.0
+    ...
+    ...     def draw(self, lanes, uniforms):
+    ...         half = self.space.n // 2
+    ...         atoms = lanes * half + (uniforms.take(len(lanes)) * half).astype(np.int64)
+    ...         return atoms, self.ratios(atoms)
+    ...
+    ...     def ratios(self, atoms):
+    ...         return 2.0 * (atoms[:, None] // (self.space.n // 2) == np.arange(2))
+    >>> Halves(10).ratios(np.array([0, 9]))
+    array([[2., 0.],
+           [0., 2.]])
     """
 
     k: int
     space: Space
     c: float
-    #: The part of the points, or of the target, in each lane, where lanes are disjoint groups of points; else None.
     masses: FloatArray | None = None
+
+    def __init_subclass__(cls, **arguments: Any) -> None:  # noqa: ANN401
+        """Restore the general `sample` in a subclass that changes `draw` or `lanes`: a faster one may not call them."""
+        super().__init_subclass__(**arguments)
+        own = vars(cls)
+        if "sample" not in own and ("draw" in own or "lanes" in own):
+            cls.sample = Family.sample  # type: ignore[method-assign]
 
     @property
     def has_uniform(self) -> bool:
@@ -142,47 +81,289 @@ class Family(ABC):
         return False
 
     @property
+    def partly_reshuffles(self) -> bool:
+        """Whether some components draw without replacement and others do not, as in a stack. Default: False."""
+        return False
+
+    @property
+    def mixable(self) -> bool:
+        """Whether a stack may combine the family with others. Default: True."""
+        return True
+
+    @property
+    def observes(self) -> bool:
+        """Whether feedback changes the family. Default: True if `observe` is overridden.
+
+        Processes that share such a family exchange all norms.
+        """
+        return type(self).observe is not Family.observe
+
+    @property
+    def knows_inclusion(self) -> bool:
+        """Whether `inclusion` and `point_density` work: only for sets, where the law says so. Default: False."""
+        return False
+
+    @property
     def names(self) -> Sequence[Hashable]:
-        """A name for every lane. Default: component 0, component 1, ..."""
+        """A name for every lane, such as the label of a group. Default: component 0, component 1, ..."""
         return [f"component {j}" for j in range(self.k)]
 
+    @property
+    def group_rows(self) -> Rows | None:
+        """Function from groups (m,) to their ratios (m, k), where the group determines them for good. Default: None.
+
+        Receipts then keep groups and compute the ratios only when they are needed.
+        """
+        return None
+
+    @property
+    def parents(self) -> IntArray | None:
+        """The larger group that each lane is a part of, if lanes are parts of groups. Default: None."""
+        return None
+
     def lanes(self, w: FloatArray) -> FloatArray:
-        """One lane per component."""
+        """Return the share of the draws that each lane serves. Default: one lane per component, so `w` itself.
+
+        Parameters
+        ----------
+        w : array of shape (k,)
+            The mixture.
+
+        Returns
+        -------
+        array
+            Shares that sum to one. Their number never changes.
+        """
         return w
 
     @abstractmethod
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Draw one atom from the lane of each slot, and give its ratios with it."""
+        """Draw one atom from the lane of each slot.
+
+        Parameters
+        ----------
+        lanes : integer array of shape (m,)
+            The lane of each slot.
+        uniforms : Uniforms
+            Random numbers.
+
+        Returns
+        -------
+        atoms : integer array of shape (m,) or (m, size)
+            Points, or sets with their points in ascending order. A new array.
+        ratios : array of shape (m, k)
+            The ratios of the atoms under every component. A new array.
+        """
 
     @abstractmethod
     def ratios(self, atoms: IntArray) -> FloatArray:
-        """Give the ratios of these atoms under every component, (m, k)."""
+        """Return the present ratios of any atoms under every component.
 
-    @property
-    def observes(self) -> bool:
-        """Whether feedback changes the family: then processes that share it must all see every norm."""
-        return type(self).observe is not Family.observe
+        Parameters
+        ----------
+        atoms : integer array of shape (m,) or (m, size)
+            Points or sets.
+
+        Returns
+        -------
+        array of shape (m, k)
+            The ratios.
+        """
+
+    def sample(
+        self,
+        mixture: FloatArray,
+        m: int,
+        batches: int,
+        allocate: Allocation,
+        state: FloatArray,
+        uniforms: Uniforms,
+    ) -> Sample:
+        """Make the draws of a sampler: assign lanes, draw atoms, compute densities and weights.
+
+        Override it where one compiled call is faster than `draw`. It must follow the same law. A subclass that
+        overrides only `draw` or `lanes` gets this general method back.
+
+        Parameters
+        ----------
+        mixture : array of shape (k,)
+            The mixture.
+        m : int
+            Number of slots in a batch.
+        batches : int
+            Number of batches.
+        allocate : Allocation
+            Assigns lanes to slots.
+        state : array
+            The state of the allocation. It must not be changed.
+        uniforms : Uniforms
+            Random numbers.
+
+        Returns
+        -------
+        atoms : integer array
+            The atoms, one per slot.
+        ratios : array of shape (m * batches, k), or function
+            Their ratios, or `group_rows`.
+        density : array of shape (m * batches,)
+            The density w.q of each atom.
+        weights : array of shape (m * batches,)
+            1 / density.
+        groups : integer array of shape (m * batches,), or None
+            The group of each atom, where lanes are groups and `ratios` is a function.
+        state : array
+            The next state of the allocation.
+
+        Raises
+        ------
+        ValueError
+            If `draw` returned arrays of the wrong shape.
+        """
+        lanes, state = _assign_lanes(allocate, state, self.lanes(mixture), m, batches, uniforms)
+        atoms, ratios = self.draw(lanes, uniforms)
+        if len(atoms) != len(lanes) or ratios.shape != (len(lanes), len(mixture)):
+            raise ValueError(
+                f"{self!r} drew {len(atoms)} atoms with ratios {ratios.shape} for {len(lanes)} lanes; expected "
+                f"({len(lanes)}, {self.k}). Run varmix.testing.COMPONENT_CHECKS over it."
+            )
+        density, weights = np.empty(len(lanes)), np.empty(len(lanes))
+        weigh_draws(ratios, mixture, density, weights)
+        return atoms, ratios, density, weights, None, state
+
+    def groups_of(self, points: IntArray) -> IntArray:
+        """Return the group of each point, where lanes are disjoint groups.
+
+        Parameters
+        ----------
+        points : integer array of shape (m,)
+            Points of the space. They are not checked.
+
+        Returns
+        -------
+        integer array of shape (m,)
+            The present group of each.
+
+        Raises
+        ------
+        TypeError
+            If lanes are no groups.
+        """
+        raise TypeError(f"{self!r} has no groups: its components overlap.")
+
+    def inclusion(self, points: IntArray) -> FloatArray:
+        """Return the probability that a set includes a point, for a family over sets that knows it.
+
+        Parameters
+        ----------
+        points : integer array of shape (m,)
+            Points.
+
+        Returns
+        -------
+        array of shape (m, k)
+            The probability of each point under every component.
+
+        Raises
+        ------
+        TypeError
+            If the family does not know it.
+        """
+        raise TypeError(_explain_no_inclusion(self))
+
+    def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
+        """Return the density n / size * (w . inclusion) of every point of the sets, for a family that knows it.
+
+        Parameters
+        ----------
+        sets : integer array of shape (m, size)
+            Sets that were drawn. They are not checked.
+        w : array of shape (k,)
+            The mixture, or the family's part of it: the result is linear in `w`.
+
+        Returns
+        -------
+        array of shape (m, size)
+            The densities.
+
+        Raises
+        ------
+        TypeError
+            If the family does not know them.
+        """
+        raise TypeError(_explain_no_inclusion(self))
+
+    def with_uniform(self) -> "Family":
+        """Return the family with the uniform component, or the target, behind its own components.
+
+        Override it where there is a cheaper way: groups express the uniform law by their sizes. Default: a stack of the
+        family and `Uniform`.
+
+        Returns
+        -------
+        Family
+            A family with `has_uniform` and one component more.
+        """
+        from varmix.components._stack import Stack  # they are families themselves
+        from varmix.components._uniform import Uniform
+
+        return Stack(self, Uniform(self.space))
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:  # noqa: B027
-        """Learn nothing from feedback."""
+        """Learn from feedback, in the order in which it arrives. Default: do nothing.
+
+        Parameters
+        ----------
+        draw : Draw
+            The receipt.
+        norms : array of shape (m,)
+            The loss or gradient norm of each atom.
+        """
 
     def end_epoch(self) -> None:  # noqa: B027
-        """Do nothing at the end of an epoch."""
+        """Do what has to be done once per epoch. Default: nothing."""
 
     def state_dict(self) -> State:
-        """Return what a checkpoint is compared with."""
+        """Return the state, and what identifies the family. Default: its class, its size and its target.
+
+        Returns
+        -------
+        dict
+            Arrays, numbers and strings. What the constructor's arguments determine need not be in it.
+        """
         state = {"family": type(self).__name__, "n": self.space.n, "k": self.k}
         if isinstance(self.space, Subsets):
             return state | {"size": self.space.size}
         return state if self.space.target is None else state | {"target": self.space.checksum}
 
     def load_state_dict(self, state: State) -> None:
-        """Check that the state is of a family of this kind and shape; there is nothing else to load."""
+        """Load a saved state, or raise an error and stay as before. Default: only check that it fits.
+
+        Parameters
+        ----------
+        state : dict
+            What `state_dict` returned.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is damaged or of another family.
+        """
         require_entries(state, set(Family.state_dict(self)), type(self).__name__)
         self.check_shape(state)
 
     def check_shape(self, state: State) -> None:
-        """Refuse the state of another kind or shape of family."""
+        """Raise `CheckpointError` if the state is of another class, size or target.
+
+        Parameters
+        ----------
+        state : dict
+            A saved state that has these entries.
+
+        Raises
+        ------
+        CheckpointError
+            If one of them differs.
+        """
         for name, value in Family.state_dict(self).items():
             if not same(state[name], value):
                 what = (
@@ -197,6 +378,25 @@ class Family(ABC):
         return f"{type(self).__name__}(n={self.space.n}, k={self.k})"
 
 
-def is_family(source: object) -> bool:
-    """Whether something is a family of components: an object with lanes and density ratios."""
-    return not isinstance(source, type) and hasattr(source, "ratios") and hasattr(source, "lanes")
+def is_family(source: object) -> TypeGuard[Family]:
+    """Return whether something is a family of components: an instance of a subclass of `Family`."""
+    return isinstance(source, Family)
+
+
+def _assign_lanes(
+    allocate: Allocation, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
+) -> tuple[IntArray, FloatArray]:
+    """Return the lane of each slot of one or several batches, and the next state of the allocation."""
+    if batches == 1:
+        return allocate.assign(state, shares, m, uniforms)
+    return allocate.assign_batches(state, shares, m, batches, uniforms)
+
+
+def _explain_no_inclusion(family: Family) -> str:
+    return (
+        f"{family!r} does not know with what probability a set includes a point. Use varmix.KDpp, or reweight by "
+        f"varmix.reweight.exact."
+    )
+
+
+Components = Family

@@ -10,13 +10,15 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
+from varmix._core.allocation import Allocation
 from varmix._core.draw import Draw, Rows
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points
 from varmix._core.state import CheckpointError, require_entries, restore_array
 from varmix._core.validation import AnyArray, FloatArray, IntArray, State, as_atoms, as_fraction, same
+from varmix._kernels.cost import weigh_groups
 from varmix.components import _groups_kernels as kernels
-from varmix.components._base import Components, Family
+from varmix.components._base import Family, Sample
 from varmix.components._groups_cursors import Cursors
 from varmix.components._groups_norm_split import NormSplit
 from varmix.components._labels import choose_dtype, encode_labels
@@ -24,49 +26,53 @@ from varmix.components._labels import choose_dtype, encode_labels
 
 @final
 class Groups(Family):
-    """Component j draws the points labelled j: `p_j = (1 - smoothing) * (target inside j) + smoothing * target`.
+    """One component per group: component j draws the points with label j.
 
-    The uniform law, and so the smoothing and the uniform component, is a mixture of the groups by their masses W, the
-    parts of the target that they hold.  So the lanes are always the groups.  Lane j serves the share
-    `pi_j = (1 - smoothing) w_j + W_j (w_u + smoothing (1 - w_u))`, and the density of a point is `pi_j / W_j`.
+    With weights w on the groups and w_u on the uniform component, group j serves the share
+    `pi_j = (1 - smoothing) w_j + W_j (w_u + smoothing (1 - w_u))` of the draws, where W_j is its mass: its part of the
+    points, or of the target. The density of a point in group j is `pi_j / W_j`. So the lanes are always the groups; the
+    uniform component needs no lane of its own.
 
-    With `replacement=False` every group is visited in a shuffled order and reshuffled when it runs out: the reshuffled
-    mixture, to be used with round-robin allocation (`varmix.vrm` chooses it) or shuffled.  With a fixed mixture it is
-    unbiased over an epoch, as plain reshuffling is.  Round-robin slots are not so draw by draw: a batch may hold up to
-    two points of a group too many or too few, made up for in the next.  While the mixture moves an epoch is not exact
-    either: on small data a point whose norm moves the mixture is weighted too much in that epoch (docs/quickstart.md,
-    "What the weights promise").
+    With `replacement=False` every group is visited in shuffled order, and shuffled again when it is used up. This is
+    what `Sampler(labels)` does. With a fixed mixture it is unbiased over an epoch, like plain reshuffling, but not draw
+    by draw; while the mixture moves it is not exactly unbiased over an epoch either ("What the weights promise" in
+    docs/quickstart.md has the figures).
 
-    With `resplit="norms"` every group is cut into three sub-groups (fewer where it has fewer points), and these are the
-    components: half of the points, then three eighths, then one eighth.  `end_epoch` cuts anew, by the norms last seen
-    of the points, which feedback brings: the smallest norms into the first, the largest into the last.  The sizes stay,
-    and with them masses and ratios, so that what a learner knows of a sub-group keeps its meaning; points never leave
-    the group of their label.  Cursors go on with the points that were still to come.  Receipts from before
-    `end_epoch` keep their ratios, and feedback for them is about the sub-groups as they were.
+    With `resplit="norms"` every group is divided into three sub-groups, which become the components: half of its
+    points, then three eighths, then one eighth (fewer where it has fewer points). `end_epoch` divides the groups again
+    by the norms last seen, so that the sub-groups hold the smallest, middle and largest norms. Sizes, masses and ratios
+    stay, so what a learner knows about a sub-group keeps its meaning.
 
-    A point costs at most 12 bytes, 8 more for a target (16 where that varies inside groups), 4 more with resplit.
+    A point takes at most 12 bytes, 8 more for a target (16 if it varies inside groups), and 4 more with resplit.
 
     Parameters
     ----------
-    labels
-        (n,) one label per point: integers, strings or booleans.
-    smoothing
+    labels : array-like of shape (n,)
+        One label per point: integers, strings or booleans.
+    smoothing : float, default 0.0
         Share of the target mixed into every component.
-    replacement
-        Whether a point may come again before its group is through.
-    target
-        (n,) law to be unbiased for, if not uniform.  Without replacement, and with resplit, it must be constant inside
-        each group.
-    resplit
-        None, or "norms": sub-groups by the norms last seen, renewed by `end_epoch`.
+    replacement : bool, default True
+        Whether a point may be drawn again before its group is used up.
+    target : array-like of shape (n,), optional
+        The distribution to be unbiased for. Without replacement, and with resplit, it must be constant inside each
+        group. Default: uniform.
+    resplit : None or "norms", default None
+        Whether to divide groups by the norms last seen.
 
     Attributes
     ----------
-    labels
-        The distinct labels, sorted; component j belongs to `labels[j]`.  With resplit, the label of every sub-group:
+    labels : array of shape (k,)
+        The distinct labels, sorted: component j belongs to `labels[j]`. With resplit, the label of every sub-group:
         each comes up to three times in a row, smallest norms first.
-    masses
-        The masses W of the groups, or of the sub-groups; they never change.
+    masses : array of shape (k,)
+        The masses W of the groups or sub-groups. They never change.
+
+    Raises
+    ------
+    TypeError
+        If labels are not integers, strings or booleans.
+    ValueError
+        If labels are not one per point, a group has no target, or settings exclude each other.
 
     Examples
     --------
@@ -109,7 +115,21 @@ class Groups(Family):
 
     @classmethod
     def numbered(cls, codes: AnyArray, counts: IntArray, *, replacement: bool = True) -> Self:
-        """Give groups whose points are numbered already, 0 to k - 1, and counted: nothing is looked at again.
+        """Build groups from points that are already numbered by group, without checking them again.
+
+        Parameters
+        ----------
+        codes : unsigned integer array of shape (n,)
+            The group of each point, 0 to k - 1.
+        counts : integer array of shape (k,)
+            Number of points in each group.
+        replacement : bool, default True
+            Whether a point may be drawn again before its group is used up.
+
+        Returns
+        -------
+        Groups
+            The groups, labelled 0 to k - 1.
 
         Examples
         --------
@@ -146,7 +166,7 @@ class Groups(Family):
 
     @property
     def names(self) -> list[Hashable]:
-        """The label of every group; sub-groups by norms are numbered from the smallest norms to the largest."""
+        """The label of every group. Sub-groups are numbered from the smallest norms to the largest."""
         labels: list[Hashable] = self.labels.tolist()
         if self._split is None:
             return labels
@@ -159,16 +179,16 @@ class Groups(Family):
 
     @property
     def parents(self) -> IntArray | None:
-        """For every sub-group the group that it is a part of; None without resplit."""
+        """The group that each sub-group is a part of; None without resplit."""
         return None if self._split is None else self._split.groups.copy()
 
     @property
     def _target(self) -> FloatArray:
-        """The target as kernels take it: empty when uniform."""
+        """The target as kernels take it: an empty array if it is uniform."""
         return np.empty(0) if self.space.target is None else self.space.target
 
     def _sort(self, counts: IntArray | None = None) -> None:
-        """Weigh the groups, unless their points are counted, and list the points with a target group by group."""
+        """Compute the masses of the groups, and list the points with a positive target group by group."""
         if counts is None:
             counts, self.masses = np.zeros(len(self.labels), dtype=np.int64), np.zeros(len(self.labels))
             kernels.weigh_groups(self._codes, self._target, counts, self.masses)
@@ -177,13 +197,13 @@ class Groups(Family):
         self.masses.setflags(write=False)
         if counts.min() == 0:
             label = self.labels[np.argmin(counts)].item()
-            raise ValueError(f"Group {label!r} is empty: its target is zero everywhere. Remove its points.")
+            raise ValueError(f"The target of group {label!r} is zero everywhere. Remove its points.")
         self._start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self._members: AnyArray = np.empty(int(self._start[-1]), dtype=np.int32 if self.space.n < 2**31 else np.int64)
         kernels.sort_by_group(self._codes, self._target, self._start, self._members)
 
     def _running_sums(self) -> FloatArray | None:
-        """Give the running sums of the target inside groups, or None where it is constant there."""
+        """Return the cumulative sums of the target inside groups, or None if it is constant there."""
         uneven = kernels.first_uneven(self._target, self._start, self._members) if len(self._target) else -1
         if uneven < 0:
             return None
@@ -198,7 +218,7 @@ class Groups(Family):
         return cumulative
 
     def _cut(self) -> NormSplit:
-        """Turn every group into its sub-groups, as they are before any norm was seen."""
+        """Divide every group into its sub-groups, before any norm was seen."""
         split = NormSplit(np.diff(self._start), self.space.n)
         self.labels = self.labels[split.groups]
         self._codes = split.first.astype(choose_dtype(len(self.labels)))[self._codes]
@@ -206,8 +226,8 @@ class Groups(Family):
         self._sort()
         return split
 
-    def with_uniform(self) -> Components:
-        """Give the family with the target as one more component, and no more lanes; what never changes is shared."""
+    def with_uniform(self) -> Family:
+        """Return the family with the target as one more component. It needs no lane of its own."""
         family = copy(self)
         family._has_uniform = True
         family.k = len(self.labels) + 1
@@ -218,7 +238,7 @@ class Groups(Family):
         return family
 
     def lanes(self, w: FloatArray) -> FloatArray:
-        """Give the share of every group: its own weight, and its part of all that is spread uniformly."""
+        """Return the share of every group: its own weight, and its part of the uniform component and smoothing."""
         if not self._has_uniform and not self.smoothing:
             return w
         shares = np.empty(len(self.masses))
@@ -226,49 +246,68 @@ class Groups(Family):
         return shares
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Draw a point of the group of each lane; the lane says all about its ratios."""
-        return self.draw_atoms(lanes, uniforms), self.rows(lanes)
+        """Draw a point from the group of each lane, and compute its ratios, which depend on the group alone."""
+        return self._draw_points(lanes, uniforms), self.group_rows(lanes)
 
-    def draw_atoms(self, lanes: IntArray, uniforms: Uniforms) -> IntArray:
-        """Draw a point of the group of each lane."""
-        m = len(lanes)
-        atoms = np.empty(m, np.int64)
-        if not self.replacement:
-            self._cursors.draw(self._members, lanes, uniforms, atoms)
-        elif self._cumulative is None:
-            kernels.draw_members(lanes, uniforms.take(m), self._start, self._members, atoms)
+    def sample(
+        self,
+        mixture: FloatArray,
+        m: int,
+        batches: int,
+        allocate: Allocation,
+        state: FloatArray,
+        uniforms: Uniforms,
+    ) -> Sample:
+        """Make the draws of a sampler. The group of a point determines its ratios, so these are left for later."""
+        shares = self.lanes(mixture)
+        if batches == 1:
+            groups, state = allocate.assign(state, shares, m, uniforms)
         else:
-            kernels.draw_weighted(lanes, uniforms.take(m), self._start, self._members, self._cumulative, atoms)
-        return atoms
+            groups, state = allocate.assign_batches(state, shares, m, batches, uniforms)
+        density, weights = np.empty(len(groups)), np.empty(len(groups))
+        atoms = self._draw_points(groups, uniforms)
+        weigh_groups(groups, shares, self.masses, density, weights)
+        return atoms, self.group_rows, density, weights, groups, state
+
+    def _draw_points(self, groups: IntArray, uniforms: Uniforms) -> IntArray:
+        m = len(groups)
+        points = np.empty(m, np.int64)
+        if not self.replacement:
+            self._cursors.draw(self._members, groups, uniforms, points)
+        elif self._cumulative is None:
+            kernels.draw_members(groups, uniforms.take(m), self._start, self._members, points)
+        else:
+            kernels.draw_weighted(groups, uniforms.take(m), self._start, self._members, self._cumulative, points)
+        return points
 
     def ratios(self, atoms: IntArray) -> FloatArray:
-        """Give the rows of these atoms: they depend on the group alone."""
-        return self.rows(self.groups_of(as_atoms(atoms, self.space.n)))
+        """Return the ratios of these points: they depend on the group alone."""
+        return self.group_rows(self.groups_of(as_atoms(atoms, self.space.n)))
 
     def groups_of(self, points: IntArray) -> IntArray:
-        """Return the group of each point, unchecked; with resplit the present sub-group."""
+        """Return the group of each point; with resplit, its present sub-group."""
         return self._codes[points].astype(np.int64)
 
     @property
-    def rows(self) -> Rows:
-        """From groups to their rows of ratios: what never changes, so that a receipt may ask at any time."""
+    def group_rows(self) -> Rows:
+        """Function from groups to their rows of ratios. It always returns the same rows, also after resplits."""
         return partial(_build_rows, self._inside, self.smoothing, self.k)
 
     @property
     def observes(self) -> bool:
-        """Whether sub-groups are cut by the norms."""
+        """Whether groups are divided by the norms."""
         return self._split is not None
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
-        """With resplit, remember the norms; else learn nothing."""
+        """Remember the norms, with resplit; otherwise do nothing."""
         if self._split is not None:
             self._split.observe(draw, norms)
 
     def end_epoch(self) -> None:
-        """With resplit, cut the groups by the norms last seen; else do nothing.
+        """Divide the groups by the norms last seen, with resplit; otherwise do nothing.
 
-        A sub-group that is drawn seldom is not through after an epoch.  It goes on with what was left, or its points
-        would come as if with replacement, and reshuffling's advantage would be gone.
+        A sub-group that is drawn rarely is not used up after an epoch. It continues with the points that are left:
+        starting anew would draw points as if with replacement, and lose the advantage of reshuffling.
         """
         if self._split is not None:
             old = self._codes.copy()
@@ -277,11 +316,17 @@ class Groups(Family):
             self._cursors.restart(self._members, old, self._codes)
 
     def description(self) -> State:
-        """Return what the groups are: their number and masses, smoothing, and a checksum of their members."""
+        """Return what identifies the groups: number, masses, smoothing and a checksum of their members.
+
+        Returns
+        -------
+        dict
+            Numbers and arrays.
+        """
         return super().state_dict() | {"smoothing": self.smoothing, "masses": self.masses.copy(), "mark": self._mark}
 
     def state_dict(self) -> State:
-        """Return what the groups are, the cursors, and with resplit the norms last seen and the present sub-groups."""
+        """Return what identifies the groups, the cursors, and with resplit the norms and the present sub-groups."""
         state = self.description()
         if not self.replacement:
             state |= self._cursors.state_dict()
@@ -290,17 +335,15 @@ class Groups(Family):
         return state
 
     def load_state_dict(self, state: State) -> None:
-        """Check that these are the groups that were saved, and bring cursors and sub-groups to where they were."""
+        """Check that the state is of the same groups, and load cursors and sub-groups."""
         require_entries(state, set(self.state_dict()), "Groups")
         self.check_shape(state)
         if not same(state["smoothing"], self.smoothing) or not same(state["masses"], self.masses):
             raise CheckpointError(
-                "The saved groups have other masses or another smoothing: rebuild those that were saved."
+                "The saved groups have other masses or another smoothing: build them as they were when they were saved."
             )
         if not same(state["mark"], self._mark):
-            raise CheckpointError(
-                "The saved groups have other members: give the labels that they had, in the same order."
-            )
+            raise CheckpointError("The saved groups have other members: pass the same labels, in the same order.")
         due = None
         split, codes, members, cursors = self._split, self._codes, self._members, self._cursors
         if split is not None:

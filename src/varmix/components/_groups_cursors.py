@@ -1,4 +1,4 @@
-"""Cursors: a shuffled order through every group, and the place in it."""
+"""Cursors: a shuffled order of every group, and the position in it."""
 
 from copy import copy
 
@@ -13,28 +13,28 @@ LATEST_TURN = 2**62
 
 
 class Cursors:
-    """Every point of a group once per turn, in an order that follows from (seed, group, turn).
+    """Draws without replacement: every point of a group once per turn, in an order determined by (seed, group, turn).
 
-    So the state is a seed, and a position and a turn per group: no list of points.  Only after a restart the order
-    follows from one thing more, which points are due: its first turn serves only those that were still to come.
+    So the state is a seed, and a position and a turn per group; no list of points is needed. After a restart the order
+    also depends on which points are due: the first turn serves only the points that were not served yet.
 
     Parameters
     ----------
-    start
-        The place of each group among the members, and their end.
+    start : array of shape (groups + 1,)
+        Start of each group among the members, then their number.
     """
 
     def __init__(self, start: IntArray) -> None:
         groups = len(start) - 1
         self._start = start
-        self._seed: int | None = None  # asked for at the first draw
+        self._seed: int | None = None  # drawn at the first draw
         self._order: AnyArray | None = None
         self._position = np.zeros(groups, dtype=np.int64)
         self._turn = np.zeros(groups, dtype=np.int64)
         self._due = np.zeros(groups, dtype=np.int64)
 
     def copy(self) -> "Cursors":
-        """Give cursors at the same places that move on their own."""
+        """Return independent cursors at the same positions."""
         other = copy(self)
         other._position, other._turn, other._due = self._position.copy(), self._turn.copy(), self._due.copy()
         other._order = None if self._order is None else self._order.copy()
@@ -59,12 +59,12 @@ class Cursors:
         )
 
     def restart(self, members: AnyArray, old: AnyArray, new: AnyArray) -> None:
-        """Begin anew, because points have changed from `old` to `new` groups, of the same sizes.
+        """Start new turns after points moved from their `old` to their `new` groups, whose sizes did not change.
 
-        A group goes on with the points that it had still to serve.  Of those that have come from other groups, chance
-        decides which are among them, at the rate of the group, so that they are served as often as the others.
+        A group continues with the points it has not served yet. Of points from other groups, a random part joins these,
+        at the group's own rate, so that they are served as often as the others (docs/decisions/0006).
         """
-        if self._seed is None or self._order is None:  # none has moved
+        if self._seed is None or self._order is None:  # nothing was drawn yet
             return
         marks, shares = np.zeros(len(new), dtype=np.bool_), np.empty(len(self._turn))
         kernels.mark_waiting(self._start, self._order, self._position, self._due, marks, shares)
@@ -74,25 +74,23 @@ class Cursors:
         kernels.due_first(self._start, members, marks, self._order, self._due)
 
     def due(self, n: int) -> AnyArray:
-        """Mark those of n points that are due, in turns that are the rest of another."""
+        """Return a mask of n points: those of shortened turns."""
         marks = np.zeros(n, dtype=np.bool_)
         if self._order is not None:
             kernels.mark_due(self._start, self._order, self._due, marks)
         return marks
 
     def state_dict(self) -> State:
-        """Give the seed, and a position and a turn per group."""
+        """Return the seed, and a position and a turn per group."""
         return {"seed": self._seed, "position": self._position.copy(), "turn": self._turn.copy()}
 
     def loaded(self, state: State, members: AnyArray, marks: AnyArray | None = None) -> "Cursors":
-        """Give cursors through `members` where `state` was saved, with these points due, after checking it."""
+        """Return cursors through `members` at a saved position, with the marked points due, after checking them."""
         position = restore_array(state["position"], self._position, "position")
         turn = restore_array(state["turn"], self._turn, "turn")
         sizes = np.diff(self._start)
         if (position < 0).any() or (position > sizes).any() or (turn < 0).any() or (turn > LATEST_TURN).any():
-            raise CheckpointError(
-                "The saved cursors lie outside their groups: these are not the groups that were saved."
-            )
+            raise CheckpointError("The saved cursors lie outside their groups: the state belongs to other groups.")
         seed = state["seed"]
         if seed is None and (position.any() or turn.any()):
             raise CheckpointError("The saved cursors have moved, but their seed is missing: the state is damaged.")
@@ -108,6 +106,6 @@ class Cursors:
             if marks is not None:
                 kernels.due_first(self._start, members, marks, other._order, other._due)
                 if (position > np.where(other._due > 0, other._due, sizes)).any():
-                    raise CheckpointError("The saved cursors lie behind the points that are due: they are damaged.")
+                    raise CheckpointError("The saved cursors lie beyond the points that are due: the state is damaged.")
             kernels.replay_cursors(np.uint64(seed), self._start, other._order, position, turn, other._due)
         return other

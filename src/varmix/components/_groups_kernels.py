@@ -1,4 +1,4 @@
-"""Compiled loops of Groups: ratios, shuffled cursors, and splitting groups by norms."""
+"""Compiled loops of Groups: ratios, shuffled cursors, and splits of groups by norms."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from varmix._kernels.random import mix_bits
 
 @kernel
 def weigh_groups(codes: AnyArray, target: FloatArray, counts: IntArray, masses: FloatArray) -> None:
-    """Add up the points with a target, and the target, of every group; an empty target is uniform."""
+    """Add up the number of points with a target, and their target, per group; an empty target is uniform."""
     n = codes.shape[0]
     uniform = target.shape[0] == 0
     for i in range(n):
@@ -24,7 +24,7 @@ def weigh_groups(codes: AnyArray, target: FloatArray, counts: IntArray, masses: 
 
 @kernel
 def sort_by_group(codes: AnyArray, target: FloatArray, start: IntArray, members: AnyArray) -> None:
-    """Counting sort: write the points of each group that have a target, in ascending order."""
+    """Write the points of each group that have a target, in ascending order (a counting sort)."""
     fill = start[:-1].copy()
     uniform = target.shape[0] == 0
     for i in range(codes.shape[0]):
@@ -36,7 +36,7 @@ def sort_by_group(codes: AnyArray, target: FloatArray, start: IntArray, members:
 
 @kernel
 def first_uneven(target: FloatArray, start: IntArray, members: AnyArray) -> int:
-    """Give the first group whose members differ in target by more than rounding, or -1."""
+    """Return the first group whose members differ in target by more than rounding, or -1."""
     for g in range(start.shape[0] - 1):
         first = target[members[start[g]]]
         for i in range(start[g], start[g + 1]):
@@ -47,7 +47,7 @@ def first_uneven(target: FloatArray, start: IntArray, members: AnyArray) -> int:
 
 @kernel
 def accumulate_groups(target: FloatArray, start: IntArray, members: AnyArray, cumulative: FloatArray) -> None:
-    """Write the running sums of the target over the members, afresh in every group: small ones keep their digits."""
+    """Write running sums of the target over the members; each group starts at zero, to keep small digits."""
     for g in range(start.shape[0] - 1):
         total = 0.0
         for i in range(start[g], start[g + 1]):
@@ -57,7 +57,7 @@ def accumulate_groups(target: FloatArray, start: IntArray, members: AnyArray, cu
 
 @kernel
 def draw_members(lanes: IntArray, uniforms: FloatArray, start: IntArray, members: AnyArray, atoms: IntArray) -> None:
-    """Draw uniformly inside the group of each lane, with replacement."""
+    """Draw uniformly from the group of each lane, with replacement."""
     for r in range(lanes.shape[0]):
         g = lanes[r]
         size = start[g + 1] - start[g]
@@ -73,7 +73,7 @@ def draw_weighted(
     cumulative: FloatArray,
     atoms: IntArray,
 ) -> None:
-    """Draw inside the group of each lane by the running sums that `accumulate_groups` wrote."""
+    """Draw from the group of each lane by target, using the running sums of `accumulate_groups`."""
     for r in range(lanes.shape[0]):
         low = start[lanes[r]]
         high = start[lanes[r] + 1] - 1
@@ -102,7 +102,7 @@ def group_rows(group: IntArray, inside: FloatArray, outside: float, out: FloatAr
 
 @kernel
 def group_lanes(w: FloatArray, masses: FloatArray, smoothing: float, out: FloatArray) -> None:
-    """Write the share of every group: its own weight, and its part of all that is spread over the target."""
+    """Write the share of every group: its own weight, plus its part of the weight spread over the target."""
     spread = 0.0
     for j in range(masses.shape[0], w.shape[0]):
         spread += w[j]
@@ -114,7 +114,7 @@ def group_lanes(w: FloatArray, masses: FloatArray, smoothing: float, out: FloatA
 
 @kernel
 def swap_target(key: np.uint64, position: int, size: int) -> int:
-    """Give the partner of `position` in a Fisher-Yates shuffle of `size` entries whose order follows from `key`."""
+    """Return the partner of `position` in the Fisher-Yates shuffle of `size` entries that `key` determines."""
     bits = mix_bits(key + np.uint64(position) * np.uint64(0x9E3779B97F4A7C15))
     u = float(bits >> np.uint64(11)) * 2.0**-53
     return position + int(u * (size - position))
@@ -122,13 +122,13 @@ def swap_target(key: np.uint64, position: int, size: int) -> int:
 
 @kernel
 def turn_key(seed: np.uint64, group: int, turn: int) -> np.uint64:
-    """Give the key of the order in which `group` is visited in its turn `turn`."""
+    """Return the key of the order in which `group` is visited in turn `turn`."""
     return mix_bits(mix_bits(mix_bits(seed) ^ np.uint64(group)) ^ np.uint64(turn))
 
 
 @kernel
 def advance_shuffle(order: AnyArray, first: int, size: int, key: np.uint64, here: int) -> int:
-    """Swap the point that comes at place `here` of a group's shuffled order into that place, and give it."""
+    """Swap the next point of a group's shuffled order to place `here` and return it."""
     other = first + swap_target(key, here, size)
     chosen = order[other]
     order[other] = order[first + here]
@@ -138,7 +138,7 @@ def advance_shuffle(order: AnyArray, first: int, size: int, key: np.uint64, here
 
 @kernel
 def turn_size(due: int, size: int) -> int:
-    """Give how many points a turn serves."""
+    """Return how many points a turn serves."""
     return due if due > 0 else size
 
 
@@ -154,9 +154,9 @@ def draw_cursor(
     due: IntArray,
     atoms: IntArray,
 ) -> None:
-    """Serve each lane the next point of its group's shuffled order.
+    """Write the next point of the group's shuffled order for each lane.
 
-    A group that has run out starts its next turn from `members`, so its order depends on (seed, group, turn) only.
+    A group that ran out starts its next turn from `members`, so its order depends only on (seed, group, turn).
     """
     for r in range(lanes.shape[0]):
         g = lanes[r]
@@ -176,7 +176,7 @@ def draw_cursor(
 def replay_cursors(
     seed: np.uint64, start: IntArray, order: AnyArray, position: IntArray, turn: IntArray, due: IntArray
 ) -> None:
-    """Bring `order`, unshuffled, to where cursors at `position` in turn `turn` have it."""
+    """Shuffle `order`, which lists the members, up to `position` of turn `turn` in every group."""
     for g in range(position.shape[0]):
         first = start[g]
         size = turn_size(due[g], start[g + 1] - first)
@@ -189,7 +189,7 @@ def replay_cursors(
 def mark_waiting(
     start: IntArray, order: AnyArray, position: IntArray, due: IntArray, marks: AnyArray, shares: FloatArray
 ) -> None:
-    """Mark the points that the present turns have still to serve; write their share of each group."""
+    """Mark the points that the current turns have not served yet; write their share of each group."""
     for g in range(position.shape[0]):
         size = start[g + 1] - start[g]
         end = turn_size(due[g], size)
@@ -200,9 +200,9 @@ def mark_waiting(
 
 @kernel
 def deal_in(seed: np.uint64, turn: IntArray, old: AnyArray, new: AnyArray, shares: FloatArray, marks: AnyArray) -> None:
-    """Mark points that have changed their group by chance, as many as are still to come there.
+    """Mark points that changed their group at random, at the rate of points not served yet in the new group.
 
-    They must not all be last, nor first: why they moved has to do with when they came.
+    They must not all come last or first, because the reason they moved depends on when they came.
     """
     for i in range(old.shape[0]):
         if old[i] != new[i]:
@@ -212,7 +212,7 @@ def deal_in(seed: np.uint64, turn: IntArray, old: AnyArray, new: AnyArray, share
 
 @kernel
 def mark_due(start: IntArray, order: AnyArray, due: IntArray, marks: AnyArray) -> None:
-    """Mark the points of the turns that are the rest of another, whether they have come or not."""
+    """Mark all points of the shortened turns, whether they were served or not."""
     for g in range(due.shape[0]):
         for i in range(start[g], start[g] + due[g]):
             marks[order[i]] = True
@@ -220,7 +220,7 @@ def mark_due(start: IntArray, order: AnyArray, due: IntArray, marks: AnyArray) -
 
 @kernel
 def due_first(start: IntArray, members: AnyArray, marks: AnyArray, order: AnyArray, due: IntArray) -> None:
-    """Write the members of each group with the marked ones first, and how many those are."""
+    """Write the members of each group with the marked ones first, and the number of marked ones."""
     for g in range(due.shape[0]):
         place = start[g]
         for marked in (True, False):
@@ -238,23 +238,28 @@ GOLDEN_RATIO_BITS = np.uint64(0x9E3779B97F4A7C15)
 
 @kernel
 def remember_norms(atoms: IntArray, norms: FloatArray, seen: AnyArray) -> None:
-    """Write the norms of these atoms; of an atom that comes twice the later one stays."""
+    """Write the norms of these atoms; of an atom that comes twice the later norm is kept."""
     for r in range(atoms.shape[0]):
-        seen[atoms[r]] = min(abs(norms[r]), MAX_STORED_NORM)  # not -0.0, whose bits are those of a large number
+        seen[atoms[r]] = min(
+            abs(norms[r]), MAX_STORED_NORM
+        )  # abs, because the bits of -0.0 are those of a large number
 
 
 @kernel
 def rank_key(bits: np.uint32, point: int) -> np.uint64:
-    """Give what a point is ranked by: the bits of its norm, which ascend with it, then chance: no file has an order."""
+    """Return the sort key of a point: the bits of its norm, which grow with it, then a scramble of its number.
+
+    So ties are broken independently of the order of the data.
+    """
     chance = mix_bits(np.uint64(point) + GOLDEN_RATIO_BITS) >> np.uint64(32)
     return (np.uint64(bits) << np.uint64(32)) | chance
 
 
 @kernel
 def partition_points(keys: AnyArray, points: AnyArray, low: int, high: int, place: int) -> None:
-    """Reorder places low..high-1 of both arrays: before `place` come the smaller keys, behind it the larger ones.
+    """Reorder places low..high-1 of both arrays: smaller keys before `place`, larger keys after it (quickselect).
 
-    Quickselect.  Pivots are chosen by chance, so that no order of the data makes it slow.
+    Pivots are random, so that no order of the data makes it slow.
     """
     while high - low > 1:
         turn = mix_bits((np.uint64(low) << np.uint64(32)) + np.uint64(high))
@@ -282,7 +287,7 @@ def partition_points(keys: AnyArray, points: AnyArray, low: int, high: int, plac
 
 @kernel
 def rank_points(norms: AnyArray, bits: AnyArray, points: AnyArray, keys: AnyArray) -> None:
-    """Write the keys of a group's points, reordering these; points not seen yet rank with the median of the others."""
+    """Write the sort keys of a group's points, which are reordered; unseen points get the median of the others."""
     size = points.shape[0]
     known = 0
     for i in range(size):
@@ -304,10 +309,10 @@ def rank_points(norms: AnyArray, bits: AnyArray, points: AnyArray, keys: AnyArra
 def split_groups(
     first: IntArray, start: IntArray, norms: AnyArray, bits: AnyArray, members: AnyArray, codes: AnyArray
 ) -> None:
-    """Write the sub-group of every member, ranking the members of each group by norm and cutting where `start` says.
+    """Write the sub-group of every member: rank the members of each group by norm and cut where `start` says.
 
     Group g owns the sub-groups first[g]..first[g + 1] - 1, sub-group j the places start[j]..start[j + 1] - 1 of
-    `members`, which are reordered.  `bits` are those of the norms.
+    `members`, which are reordered. `bits` are the bits of the norms.
     """
     groups = first.shape[0] - 1
     largest = 0

@@ -1,4 +1,4 @@
-"""Resplit groups: every group in parts, cut by the norms last seen of its points."""
+"""NormSplit: sub-groups of every group, cut by the norms last seen of its points."""
 
 from copy import copy
 
@@ -9,35 +9,34 @@ from varmix._core.state import CheckpointError, restore_array
 from varmix._core.validation import AnyArray, FloatArray, IntArray, State
 from varmix.components import _groups_kernels as kernels
 
-# The parts of a group, smallest norms first.  Norms usually have a tail: beside thirds, a small last part costs light
-# tails next to nothing (second moment 0.71 and 0.70 of uniform's for half-normal norms) and catches heavy ones (0.15
-# and 0.34 for lognormal norms of deviation 2).
+# The parts of a group, smallest norms first. Norms usually have a tail. Compared with thirds, a small last part costs
+# almost nothing for light tails and gains much for heavy ones (docs/decisions/0006).
 PART_SHARES = (1 / 2, 3 / 8, 1 / 8)
 
 
 class NormSplit:
-    """The norm last seen of every point, and the cut of every group by them.
+    """The norm last seen of every point, and the cut of every group by these norms.
 
-    A group of three points or more has three sub-groups, one of two has two, one of one has one.  Their sizes follow
-    from that of the group and never change; only who belongs to them does.  Points not seen yet rank with the median
-    of their group: all that is known of them is their label.  Equal norms are ranked by chance, the same every time,
-    and never by the order of the file; before anything is seen, all are equal.
+    A group with three points or more has three sub-groups, one with two points has two, one with one point has one.
+    Sizes follow from the size of the group and never change; only the members do. Points not seen yet rank with the
+    median of their group, because only their label is known. Ties are broken at random, the same every time, and never
+    by the order of the data; before any feedback all points are tied (docs/decisions/0006).
 
     Parameters
     ----------
-    sizes
-        The sizes of the groups.
-    n
-        The number of points.
+    sizes : array of shape (groups,)
+        Sizes of the groups.
+    n : int
+        Number of points.
 
     Attributes
     ----------
-    groups
-        The group that each sub-group is a part of.
-    first
-        The first sub-group of each group, and behind them the number of sub-groups.
-    start
-        The place of each sub-group among the members, which are listed one sub-group behind the other, and their end.
+    groups : array of shape (sub-groups,)
+        Group of each sub-group.
+    first : array of shape (groups + 1,)
+        First sub-group of each group, then the number of sub-groups.
+    start : array of shape (sub-groups + 1,)
+        Start of each sub-group among the members, then their number.
 
     Examples
     --------
@@ -55,45 +54,45 @@ class NormSplit:
         self._seen = np.full(n, -1.0, dtype=np.float32)
 
     def copy(self) -> "NormSplit":
-        """Give one that remembers on its own."""
+        """Return an independent copy."""
         other = copy(self)
         other._seen = self._seen.copy()
         return other
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
-        """Remember the norms of the points that were drawn."""
+        """Store the norms of the drawn points."""
         kernels.remember_norms(draw.indices, norms, self._seen)
 
     def split(self, members: AnyArray, codes: AnyArray) -> None:
-        """Write the sub-group of every member into `codes`; `members` are reordered inside their groups."""
+        """Write the sub-group of every member to `codes`; `members` are reordered within their groups."""
         bits = self._seen.view(np.uint32)
         kernels.split_groups(self.first, self.start, self._seen, bits, members, codes)
 
     def state_dict(self, codes: AnyArray) -> State:
-        """Give the norms last seen, and who belongs to which sub-group."""
+        """Return the norms last seen and the sub-group of every point."""
         return {"seen": self._seen.copy(), "split": codes.copy()}
 
     def loaded(self, state: State, members: AnyArray, codes: AnyArray) -> tuple["NormSplit", AnyArray]:
-        """Give what was saved, after checking that it splits the groups that `members` and `codes` are a split of."""
+        """Return a saved split and its codes, after checking that they split the same groups."""
         seen = restore_array(state["seen"], self._seen, "seen")
         if (np.signbit(seen) & (seen != -1.0)).any():
-            raise CheckpointError("The norms last seen that were saved must not be negative: the state is damaged.")
+            raise CheckpointError("The saved norms must not be negative: the state is damaged.")
         split = restore_array(state["split"], codes, "split")
         within = split.max() < len(self.groups) and (self.groups[split] == self.groups[codes]).all()
         sizes = np.bincount(split[members], minlength=len(self.groups))
         if not within or not np.array_equal(sizes, np.diff(self.start)):
-            raise CheckpointError("The saved split is not one of these groups: rebuild those that were saved.")
+            raise CheckpointError("The saved split is not one of these groups. Rebuild the groups that were saved.")
         other = copy(self)
         other._seen = seen
         return other, split
 
 
 def _split_sizes(sizes: IntArray) -> IntArray:
-    """Give the sizes of the parts of groups of these sizes: nothing where a group has not a point for each."""
+    """Return the sizes of the parts of groups of these sizes; zero if a group has too few points for a part."""
     parts = len(PART_SHARES)
     ends = np.zeros((len(sizes), parts + 1), dtype=np.int64)
     for j, part in enumerate(np.cumsum(PART_SHARES), start=1):
-        most = np.maximum(sizes - (parts - j), 0)  # a point is left for each of the others
+        most = np.maximum(sizes - (parts - j), 0)  # leave a point for each of the other parts
         ends[:, j] = np.clip(np.rint(part * sizes).astype(np.int64), ends[:, j - 1] + 1, most)
     ends[:, -1] = sizes
     return np.diff(ends, axis=1)

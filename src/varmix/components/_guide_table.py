@@ -1,4 +1,4 @@
-"""Table: columns of ratios, ready to be drawn from."""
+"""Table: cumulative sums of columns of ratios, for fast draws."""
 
 import numpy as np
 
@@ -9,19 +9,19 @@ POINTS_PER_CELL = 2
 
 
 class Table:
-    """Cumulative sums with guides over the columns of `ratios` (n, k), under a target.
+    """Cumulative sums with guides for every column of `ratios` (n, k), under a target.
 
     Attributes
     ----------
-    cumulative
-        (k, n) running sums, each ending at one.
-    guide
-        (k, cells + 1) where to look in them.
-    scale
-        (k,) factor that makes the stored ratios those of the law that is really drawn: a column that was rounded
-        to float32 no longer has mean one exactly, and unbiasedness asks for exactly.
-    largest
-        (k,) largest ratio of each column.
+    cumulative : array of shape (k, n)
+        Running sums; each row ends at one.
+    guide : array of shape (k, cells + 1)
+        First index of every cell of [0, 1).
+    scale : array of shape (k,)
+        Factor from stored ratios to those that are really drawn. Columns rounded to float32 do not have a mean of
+        exactly one, and unbiased estimates need the exact ratios.
+    largest : array of shape (k,)
+        Largest ratio of each column.
     """
 
     __slots__ = ("cumulative", "guide", "largest", "scale")

@@ -12,17 +12,17 @@ from varmix._kernels.random import seed_state, uniform
 from varmix.components._tables_kernels import look_up
 from varmix.components._uniform_kernels import fill_uniformly, insert_point
 
-# What Cholesky may lose.  The errors of a pivot are a few eps of its diagonal entry, over the part that is left of it;
-# parts multiply where digits are lost little by little.  With a part of 1e-4 left, the relative error is below 1e-11.
+# Limit for Cholesky: the error of a pivot is a few eps of its diagonal entry, relative to the fraction that is left of
+# it. Digits may be lost little by little, so fractions multiply. At 1e-4 the relative error is below 1e-11.
 MIN_PART_LEFT = 1e-4
 
-# What is left of a column when the others are taken out, beside the largest entry of each row, is rounding below this.
+# After subtracting the others from a column, entries below this fraction of the largest in their row are rounding.
 SPAN_TOLERANCE = 1e-14
 
 
 @kernel
 def by_cholesky(gram: FloatArray, scale: float, ridge: float, upper: FloatArray) -> float:
-    """Give log det(scale * gram + ridge I), or nan where so much of the pivots cancels that digits would be missing."""
+    """Return log det(scale * gram + ridge I), or nan if cancellation in the pivots would lose too many digits."""
     order = gram.shape[0]
     for i in range(order):
         for j in range(i, order):
@@ -34,12 +34,12 @@ def by_cholesky(gram: FloatArray, scale: float, ridge: float, upper: FloatArray)
     for i in range(order):
         pivot = upper[i, i]
         diagonal = scale * gram[i, i] + ridge
-        if not pivot > 0.1 * diagonal:  # others lose a digit at most, and large sets have many of them
+        if not pivot > 0.1 * diagonal:  # other pivots lose a digit at most; large sets have many of them
             part_left *= pivot / diagonal
             if not part_left > MIN_PART_LEFT:
                 return math.nan
         product *= pivot
-        if not 1e-100 < product < 1e100:  # logarithms are slow: one for many pivots
+        if not 1e-100 < product < 1e100:  # one logarithm for many pivots, because it is slow
             total += math.log(product)
             product = 1.0
         inverse = 1.0 / pivot
@@ -51,8 +51,8 @@ def by_cholesky(gram: FloatArray, scale: float, ridge: float, upper: FloatArray)
 
 
 @kernel
-def take_out(vector: FloatArray, direction: FloatArray) -> float:
-    """Subtract from a vector what lies along a direction; give the square of what is left."""
+def subtract_direction(vector: FloatArray, direction: FloatArray) -> float:
+    """Subtract the part of a vector along a unit direction; return the squared length of the rest."""
     part = 0.0
     for a in range(vector.shape[0]):
         part += vector[a] * direction[a]
@@ -65,14 +65,14 @@ def take_out(vector: FloatArray, direction: FloatArray) -> float:
 
 @kernel
 def scale_vector(vector: FloatArray, factor: float) -> None:
-    """Multiply a vector in place."""
+    """Multiply a vector by a factor, in place."""
     for a in range(vector.shape[0]):
         vector[a] *= factor
 
 
 @kernel
 def square_length(vector: FloatArray) -> float:
-    """Give the square of a vector's length."""
+    """Return the squared length of a vector."""
     total = 0.0
     for a in range(vector.shape[0]):
         total += vector[a] * vector[a]
@@ -80,8 +80,8 @@ def square_length(vector: FloatArray) -> float:
 
 
 @kernel
-def stands_out(vector: FloatArray, rounding: FloatArray) -> bool:
-    """Whether any of the first coordinates is above its rounding."""
+def exceeds_rounding(vector: FloatArray, rounding: FloatArray) -> bool:
+    """Return whether any of the first coordinates exceeds its rounding error."""
     for a in range(rounding.shape[0]):  # noqa: SIM110 (compiled code has no any() of a generator)
         if abs(vector[a]) > rounding[a]:
             return True
@@ -90,23 +90,23 @@ def stands_out(vector: FloatArray, rounding: FloatArray) -> bool:
 
 @kernel
 def exchange_rows(values: FloatArray, i: int, j: int) -> None:
-    """Exchange two rows."""
+    """Exchange rows i and j."""
     for a in range(values.shape[1]):
         values[i, a], values[j, a] = values[j, a], values[i, a]
 
 
 @kernel
 def by_orthogonalising(rows: FloatArray, scale: float, ridge: float) -> float:
-    """Give log det(scale * rows' rows + ridge I) by Gram-Schmidt; minus infinity where that is singular.
+    """Return log det(scale * rows' rows + ridge I) by Gram-Schmidt; minus infinity if that is singular.
 
-    Every column of [sqrt(scale) rows; sqrt(ridge) I] is first divided by its length, so that long and short points
-    are alike; the one of which most is left comes next, and what the others span is taken out of it once more before
-    it is used.  What is then left of the features may be rounding: they are spanned, and only the ridge is left.
-    Rounding follows the size of the coordinates, which may differ by many powers of ten: each is judged by its own.
+    Each column of [sqrt(scale) rows; sqrt(ridge) I] is divided by its length first, so that long and short points count
+    alike. The column with the largest rest comes next, and the span of the others is subtracted from it once more
+    before it is used. If only rounding is left of its feature part, that part is set to zero and only the ridge
+    remains. Coordinates may differ by many powers of ten, so each has its own limit for rounding.
     """
     length, order = rows.shape
     basis = np.zeros((order, length + order))
-    left = np.ones((order, 1))  # the square of what is left of a column
+    left = np.ones((order, 1))  # squared length of the rest of each column
     rounding = np.zeros(length)
     total = 0.0
     for i in range(order):
@@ -129,8 +129,8 @@ def by_orthogonalising(rows: FloatArray, scale: float, ridge: float) -> float:
         exchange_rows(left, count, longest)
         vector = basis[count]
         for b in range(count):
-            take_out(vector, basis[b])
-        if not stands_out(vector, rounding):
+            subtract_direction(vector, basis[b])
+        if not exceeds_rounding(vector, rounding):
             vector[:length] = 0.0
         square = square_length(vector)
         if not square > 0.0:
@@ -138,17 +138,16 @@ def by_orthogonalising(rows: FloatArray, scale: float, ridge: float) -> float:
         scale_vector(vector, 1.0 / math.sqrt(square))
         total += math.log(square)
         for i in range(count + 1, order):
-            left[i, 0] = take_out(basis[i], vector)
+            left[i, 0] = subtract_direction(basis[i], vector)
     return total
 
 
 @kernel
 def set_ratios(atoms: IntArray, vectors: FloatArray, roots: FloatArray, laws: FloatArray, ratios: FloatArray) -> None:
-    """Write the ratios of sets under every law; columns beyond the laws (the uniform component) are one.
+    """Write the ratios of sets (m, size) under every law; columns beyond the laws (the uniform component) are one.
 
-    A law is (scale, ridge, log factor, log limit): its ratio is det(scale * gram + ridge I) times the factor, and the
-    limit where rounding would lift it above.  Of the two matrices with that determinant, points by points and columns
-    by columns, the smaller one is used.
+    A law is (scale, ridge, log factor, log limit). Its ratio is det(scale * gram + ridge I) times the factor, at most
+    the limit. Points by points or columns by columns, the smaller of the two Gram matrices is used.
     """
     size = atoms.shape[1]
     columns = vectors.shape[1]
@@ -166,7 +165,7 @@ def set_ratios(atoms: IntArray, vectors: FloatArray, roots: FloatArray, laws: Fl
                 else:
                     rows[i, v] = value
         gram[:] = 0.0
-        for v in range(rows.shape[0]):  # outer products: the sums of the inner loop do not wait for one another
+        for v in range(rows.shape[0]):  # outer products, so that additions need not wait for each other
             for i in range(order):
                 part = rows[v, i]
                 for j in range(i, order):
@@ -182,19 +181,19 @@ def set_ratios(atoms: IntArray, vectors: FloatArray, roots: FloatArray, laws: Fl
 
 @kernel
 def choose_vectors(keep: FloatArray, m: int, state: AnyArray, chosen: IntArray) -> None:
-    """Choose m eigenvectors: the last one, v, with probability keep[v, left], and so on down."""
+    """Choose m eigenvectors, from the last to the first: v is taken with probability keep[v, left]."""
     left = m
     v = keep.shape[0]
     while left > 0 and v > 0:
         v -= 1
-        if v < left or uniform(state) < keep[v, left]:  # no more vectors than are needed: all of them
+        if v < left or uniform(state) < keep[v, left]:  # only as many vectors as needed are left: take all
             left -= 1
             chosen[left] = v
 
 
 @kernel
 def gather_entries(row: FloatArray, chosen: IntArray, m: int, out: FloatArray) -> float:
-    """Write the chosen entries of a row; give the square of its length."""
+    """Write the chosen entries of a row; return its squared length."""
     square = 0.0
     for a in range(m):
         value = row[chosen[a]]
@@ -205,7 +204,7 @@ def gather_entries(row: FloatArray, chosen: IntArray, m: int, out: FloatArray) -
 
 @kernel
 def dot_basis(vector: FloatArray, basis: FloatArray, b: int, m: int) -> float:
-    """Give the inner product of a vector with row b of the basis."""
+    """Return the inner product of a vector with row b of the basis."""
     total = 0.0
     for a in range(m):
         total += vector[a] * basis[b, a]
@@ -214,7 +213,7 @@ def dot_basis(vector: FloatArray, basis: FloatArray, b: int, m: int) -> float:
 
 @kernel
 def extend_basis(basis: FloatArray, count: int, m: int, vector: FloatArray) -> None:
-    """Add to the basis what it does not span of a vector, taken out twice: rounding leaves something the first time."""
+    """Append to the basis the part of a vector it does not span; two rounds, because of rounding."""
     for _ in range(2):
         for b in range(count):
             part = dot_basis(vector, basis, b, m)
@@ -240,10 +239,10 @@ def propose_point(
     state: AnyArray,
     row: FloatArray,
 ) -> int:
-    """Propose a point from the table of a chosen eigenvector, and give it and its row, or -1 if it is not accepted.
+    """Propose a point from the table of a random chosen eigenvector; return it (-1 if rejected) and write its row.
 
-    So point i comes in proportion to the square of its row, and is accepted with the part of it that the basis does
-    not span: in all (m - count) / m of the proposals.
+    So point i is proposed in proportion to its squared row, and accepted with the fraction that the basis does not
+    span. In all, (m - count) / m of the proposals are accepted.
     """
     vector = chosen[min(int(uniform(state) * m), m - 1)]
     point = look_up(cumulative, guide, vector, uniform(state))
@@ -268,13 +267,16 @@ def scan_points(
     state: AnyArray,
     row: FloatArray,
 ) -> int:
-    """Give the next point and its row, by adding up what the basis does not span of all of them: exact, in time n."""
+    """Return the next point and write its row, drawn by summing over all points what the basis does not span.
+
+    It is exact and takes time in proportion to n.
+    """
     total = 0.0
     for again in range(2):
         u = uniform(state) * total if again else math.inf
         last = -1
         total = 0.0
-        here = 0  # the points of the set ascend, so the next of them is the only one that i may be
+        here = 0  # the set is in ascending order, so only its next point can equal i
         for i in range(vectors.shape[0]):
             if here < count and points[here] == i:
                 here += 1
@@ -303,9 +305,9 @@ def draw_sets(
     tries: int,
     atoms: IntArray,
 ) -> None:
-    """Draw the set of each lane; a lane beyond `ranks` is uniform.  Two uniforms are enough for all of them.
+    """Draw the set of each lane, using two uniforms for all of them; a lane beyond `ranks` is uniform.
 
-    After `tries` times m proposals that were not accepted, or were there already, the next point is found by a scan.
+    After `tries * m` proposals that were rejected or already in the set, the next point is found by a scan.
     """
     most = keep.shape[1] - 1
     state = seed_state(uniforms)
@@ -346,9 +348,9 @@ def draw_stratified(
     density: FloatArray,
     weights: FloatArray,
 ) -> None:
-    """Allocate, draw and weigh in one call: for single sets the calls cost more than the work.
+    """Allocate slots, draw sets and weigh them in one call, because separate calls would take longer than the work.
 
-    The first uniforms are for the slots, the last two for the sets.
+    The first m uniforms are for the slots, the last two for the sets.
     """
     m = atoms.shape[0]
     lanes = np.empty(m, dtype=np.int64)
@@ -362,7 +364,7 @@ def draw_stratified(
 def write_inclusion(
     points: IntArray, vectors: FloatArray, base: FloatArray, slope: FloatArray, out: FloatArray
 ) -> None:
-    """Write base_j + sum_v slope_jv V_iv^2: the probability that a set holds the point, for every column j of `out`."""
+    """Write base_j + sum_v slope_jv V_iv^2: the probability that a set holds point i, for every component j."""
     for r in range(points.shape[0]):
         for j in range(out.shape[1]):
             total = base[j]
@@ -375,7 +377,7 @@ def write_inclusion(
 def point_density(
     sets: IntArray, vectors: FloatArray, base: FloatArray, slope: FloatArray, mixture: FloatArray, out: FloatArray
 ) -> None:
-    """Write n / size times the probability that a set of the mixture holds the point, for the points of sets."""
+    """Write n / size times the probability that a set of the mixture holds each point of the sets."""
     columns = vectors.shape[1]
     factor = vectors.shape[0] / sets.shape[1]
     mixed = np.zeros(columns)

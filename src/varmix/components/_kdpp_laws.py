@@ -1,4 +1,4 @@
-"""The laws of k-DPPs: spectrum, elementary symmetric polynomials, ridges and inclusion probabilities."""
+"""Constants of k-DPPs: spectrum, elementary symmetric polynomials, laws for each ridge, inclusion probabilities."""
 
 import math
 from collections.abc import Callable
@@ -14,22 +14,22 @@ MACHINE_EPSILON = float(np.finfo(np.float64).eps)
 
 @final
 class Spectrum:
-    """A positive semi-definite kernel K = 4^exponent * V diag(values) V'.
+    """Eigenvectors and eigenvalues of a positive semi-definite kernel K = 4^exponent * V diag(values) V'.
 
-    The power of two keeps the values near one, whatever the scale of the data, without rounding.  Eigenvalues that
-    are rounding beside the largest are left out.  Those that are kept belong to data that differ from the given ones
-    by rounding beside the *largest* singular value: the digits of the small ones are as many fewer.
+    The power of two keeps eigenvalues near one for data of any scale, without rounding. Eigenvalues that are rounding
+    errors relative to the largest are dropped. The others are exact for data that differ from the given data by
+    rounding relative to the *largest* singular value, so small ones have fewer correct digits.
 
     Attributes
     ----------
-    vectors
-        (n, rank) eigenvectors V, in columns.
-    values
-        (rank,) eigenvalues, ascending and above zero.
-    exponent
-        The scale of the kernel.
-    cut
-        What no eigenvalue that was left out is above, as often as there may be one.
+    vectors : array of shape (n, rank)
+        Eigenvectors V, in columns.
+    values : array of shape (rank,)
+        Eigenvalues, ascending and above zero.
+    exponent : int
+        Scale of the kernel.
+    cut : array of shape (dropped,)
+        Upper bounds of the dropped eigenvalues.
     """
 
     __slots__ = ("_balanced_rank", "cut", "exponent", "values", "vectors")
@@ -52,7 +52,9 @@ class Spectrum:
 
     @classmethod
     def from_features(cls, X: ArrayLike) -> "Spectrum":
-        """Give the spectrum of X X' for features (n, d), by the singular values of X: X X' itself is never formed.
+        """Return the spectrum of X X' for features X of shape (n, d).
+
+        It uses the singular values of X, because forming X X' would lose digits.
 
         Examples
         --------
@@ -74,15 +76,15 @@ class Spectrum:
 
     @classmethod
     def from_kernel(cls, L: ArrayLike) -> "Spectrum":
-        """Give the spectrum of a symmetric positive semi-definite matrix (n, n).
+        """Return the spectrum of a symmetric positive semi-definite matrix of shape (n, n).
 
-        What is rounding is judged by the precision of the numbers as they are given.
+        The limit for rounding errors follows from the dtype of the matrix as it was passed.
         """
         kernel = as_matrix(L, "L")
         if kernel.shape[0] != kernel.shape[1]:
             raise ValueError(
                 f"L must be a square matrix, the kernel of every pair of points, got shape {kernel.shape}. "
-                f"Give features (n, d) to KDpp itself."
+                f"Pass features (n, d) to KDpp(...) instead."
             )
         scaled, exponent = _scale_down(kernel)
         if exponent % 2:
@@ -94,14 +96,14 @@ class Spectrum:
             i, j = find_first(uneven)  # type: ignore[misc]
             raise ValueError(
                 f"L must be symmetric; L[{i}, {j}] is {kernel[i, j]:.6g} and L[{j}, {i}] is {kernel[j, i]:.6g}. "
-                f"Give (L + L.T) / 2 if that is what is meant."
+                f"Pass (L + L.T) / 2 if that is what you mean."
             )
         values, vectors = np.linalg.eigh((scaled + scaled.T) / 2)
         largest = float(np.abs(values).max())
         if values[0] < -rounding * largest:
             raise ValueError(
                 f"L must be positive semi-definite; its least eigenvalue is {values[0] / largest:.3g} of the largest "
-                f"in size. Add a multiple of the identity that lifts it to zero, or take another kernel."
+                f"in size. Add a multiple of the identity that lifts it to zero, or use another kernel."
             )
 
         def balanced_rank() -> int:
@@ -109,7 +111,7 @@ class Spectrum:
             found = np.linalg.eigvalsh(np.ldexp((scaled + scaled.T) / 2, -half[:, None] - half))
             return int(np.count_nonzero(found > precision * np.abs(found).max()))
 
-        # Where rounding made eigenvalues negative, it made others positive by as much.
+        # If rounding made eigenvalues negative, it made others positive by as much.
         return cls(vectors, values, exponent // 2, max(precision * largest, -float(values[0])), balanced_rank)
 
     @property
@@ -123,33 +125,35 @@ class Spectrum:
         return len(self.values)
 
     def hides(self) -> bool:
-        """Whether eigenvalues were left out that are not rounding: there are more when no row or column is longer.
+        """Return whether dropped eigenvalues may be more than rounding.
 
-        One enormous row makes all others rounding beside it, and yet they may be anything.  It takes another
-        decomposition.
+        They are if the rank is higher after all rows and columns are scaled to about the same size: one enormous row
+        makes all others look like rounding. This takes another decomposition.
         """
         return self._balanced_rank is not None and len(self.cut) > 0 and self._balanced_rank() > self.rank
 
 
 def _find_exponents(matrix: FloatArray, axis: int) -> IntArray:
-    """Give the power of two that the largest entry of every row or column is below."""
+    """Return, for every row or column, the exponent of the power of two just above its largest entry."""
     return np.asarray(np.frexp(np.abs(matrix).max(axis=axis))[1], dtype=np.int64)
 
 
 def _scale_down(matrix: FloatArray) -> tuple[FloatArray, int]:
-    """Divide by the power of two that takes the largest entry to between a half and one."""
+    """Return the matrix over a power of two that brings its largest entry to [1/2, 1), and the exponent."""
     exponent = int(np.frexp(np.abs(matrix).max())[1])
     return np.ldexp(matrix, -exponent), exponent
 
 
 def _find_precision(values: ArrayLike) -> float:
-    """Give the relative rounding of the numbers as they were given."""
+    """Return the relative rounding error of the numbers as they were passed."""
     dtype = np.asarray(values).dtype
     return max(float(np.finfo(dtype).eps), MACHINE_EPSILON) if dtype.kind == "f" else MACHINE_EPSILON
 
 
 def log_polynomials(values: FloatArray, most: int) -> FloatArray:
-    """Give log e_m of the first v values, (len(values) + 1, most + 1): e_m(v + 1) = e_m(v) + values_v e_{m-1}(v).
+    """Return log e_m of the first v values for all v and m, of shape (len(values) + 1, most + 1).
+
+    The recursion is e_m(v + 1) = e_m(v) + values_v e_{m-1}(v).
 
     Examples
     --------
@@ -165,7 +169,7 @@ def log_polynomials(values: FloatArray, most: int) -> FloatArray:
 
 
 def keep_probabilities(values: FloatArray, logs: FloatArray) -> FloatArray:
-    """Give the probability (rank, most + 1) that v is taken when m are still to be taken from 0..v."""
+    """Return the probability (rank, most + 1) that v is taken if m of 0..v are still to be taken."""
     keep = np.zeros((len(values), logs.shape[1]))
     for v, log_value in enumerate(np.log(values)):
         possible = np.isfinite(logs[v + 1, 1:])
@@ -175,13 +179,14 @@ def keep_probabilities(values: FloatArray, logs: FloatArray) -> FloatArray:
 
 
 def taken_probabilities(keep: FloatArray) -> FloatArray:
-    """Give the probability (most + 1, rank) that v is among the m taken, by following how many are left.
+    """Return the probability (most + 1, rank) that v is among the m taken.
 
-    Only products and sums of probabilities: nothing cancels.
+    It follows the number left to take from the last v to the first. Only probabilities are added and multiplied, so
+    nothing cancels.
     """
     rank, width = keep.shape
     taken = np.zeros((width, rank))
-    left = np.eye(width)  # left[m, l]: the probability that l are left to be taken, of m at the start
+    left = np.eye(width)  # left[m, l]: probability that l are left to take, of m at the start
     for v in range(rank - 1, -1, -1):
         going = left * keep[v]
         taken[:, v] = going.sum(axis=1)
@@ -195,28 +200,29 @@ LOG_TWO = float(np.log(2.0))
 
 @final
 class RidgedLaws:
-    """How many points of a set come from K and how many are uniform, and the constants of ratios and inclusion.
+    """Laws of a k-DPP with each ridge: how many points come from K, and the constants of ratios and inclusion.
 
-    With e_m for the polynomials of the eigenvalues, the mean of det(K_S + ridge I) over all sets of `size` points is
+    A set consists of m points drawn by K and `size - m` uniform ones. With e_m for the elementary symmetric polynomials
+    of the eigenvalues, the mean of det(K_S + ridge I) over all sets of `size` points is
 
         sum_m ridge^(size - m) e_m C(n - m, size - m) / C(n, size),
 
-    and the terms over their sum are the probabilities of m.  Everything is worked out in logarithms.
+    and each term over the sum is the probability of its m. Everything is computed in logarithms.
 
     Attributes
     ----------
-    ranks
-        (ridges, most + 1) probability that m points come from K.
-    keep
-        (rank, most + 1) probability that an eigenvector is taken, when m are to be taken from it and those before.
-    ratios
-        (ridges, 3) scale, ridge and log factor: the ratio of a set is det(scale * K_S + ridge I) times the factor.
-    base, slope
-        (ridges,) and (ridges, rank): point i is in a set with probability base + sum_v slope_v V_iv^2.
-    bounds
-        (ridges,) logarithm of a number that no ratio is above.
-    lost
-        (ridges,) bound on the probability that a set would hold a point by an eigenvalue that was left out.
+    ranks : array of shape (ridges, most + 1)
+        Probability that m points come from K.
+    keep : array of shape (rank, most + 1)
+        Probability that an eigenvector is taken if m are to be taken from it and those before it.
+    ratios : array of shape (ridges, 3)
+        Scale, ridge and log factor: the ratio of a set is det(scale * K_S + ridge I) times the factor.
+    base, slope : arrays of shape (ridges,) and (ridges, rank)
+        Point i is in a set with probability base + sum_v slope_v V_iv^2.
+    bounds : array of shape (ridges,)
+        Logarithm of an upper bound of the ratios.
+    lost : array of shape (ridges,)
+        Upper bound of the probability that a set would hold a point by a dropped eigenvalue.
     """
 
     __slots__ = ("base", "bounds", "keep", "lost", "ranks", "ratios", "slope")
@@ -233,10 +239,10 @@ class RidgedLaws:
         log_means = np.logaddexp.reduce(terms, axis=1)
         self.ranks: FloatArray = np.exp(terms - log_means[:, None])
         self.keep: FloatArray = keep_probabilities(values, logs)
-        # det(K + ridge I) = max(ridge, 1)^most det(scale K + least I) ridge^(size - most), where nothing overflows.
+        # Without overflow: det(K + ridge I) = max(ridge, 1)^most det(scale K + least I) ridge^(size - most).
         factor = most * np.maximum(log_ridges, 0.0) + _compute_log_powers(log_ridges, size - most) - log_means
         self.ratios: FloatArray = np.column_stack([1.0 / np.maximum(scaled, 1.0), np.minimum(scaled, 1.0), factor])
-        uniform = (size - m) / np.maximum(n - m, 1)  # the part of the other points that is in the set
+        uniform = (size - m) / np.maximum(n - m, 1)  # share of the remaining points that is in the set
         self.base: FloatArray = self.ranks @ uniform
         self.slope: FloatArray = (self.ranks * (1.0 - uniform)) @ taken_probabilities(self.keep)
         self.bounds: FloatArray = _log_bounds(spectrum, size, log_ridges) - log_means
@@ -246,25 +252,25 @@ class RidgedLaws:
 
 
 def _log_terms(log_ridges: FloatArray, logs: FloatArray, n: int, size: int) -> FloatArray:
-    """Give the logarithms of the terms of the mean determinant, (ridges, most + 1)."""
+    """Return the logarithms of the terms of the mean determinant, of shape (ridges, most + 1)."""
     m = np.arange(len(logs))
     return _compute_log_powers(log_ridges[:, None], size - m) + logs + _log_shares(n, size, m)
 
 
 def _compute_log_powers(logs: FloatArray, exponents: IntArray | int) -> FloatArray:
-    """Give the logarithm of a power; the power zero of zero is one."""
+    """Return the logarithm of powers, where 0^0 is one."""
     with np.errstate(invalid="ignore"):
         return np.where(np.asarray(exponents) == 0, 0.0, logs * exponents)
 
 
 def _log_shares(n: int, size: int, m: IntArray) -> FloatArray:
-    """Give log C(n - m, size - m) / C(n, size): a product of m fractions, of which no digits are lost."""
+    """Return log C(n - m, size - m) / C(n, size): a product of m fractions, so that no digits are lost."""
     i = m[:-1]
     return np.concatenate([[0.0], np.cumsum(np.log((size - i) / (n - i)))])
 
 
 def _log_bounds(spectrum: Spectrum, size: int, log_ridges: FloatArray) -> FloatArray:
-    """Bound log det(K_S + ridge I) by the longest rows (Hadamard) and by the largest eigenvalues (interlacing)."""
+    """Return upper bounds of log det(K_S + ridge I): by longest rows (Hadamard) and largest eigenvalues."""
     n = spectrum.n
     squares = np.square(spectrum.vectors) @ spectrum.values
     with np.errstate(divide="ignore"):
@@ -278,11 +284,11 @@ def _log_bounds(spectrum: Spectrum, size: int, log_ridges: FloatArray) -> FloatA
 
 
 def compute_marks(spectrum: Spectrum) -> FloatArray:
-    """Give numbers that change when rows do, or their order, and not with the choice of eigenvectors nor with scale.
+    """Return five numbers that identify the rows of the features and their order.
 
-    With weights h that differ from row to row, and K over its largest eigenvalue: h'K h, |K h|^2 and sum_i h_i K_ii.
-    Small eigenvalues hardly matter in them.  The last two numbers are the first and the third of V V' in the place of
-    K, in which all eigenvectors count alike.
+    They do not depend on the choice of eigenvectors or on scale. With fixed weights h that differ from row to row, and
+    K over its largest eigenvalue, they are h'K h, |K h|^2 and sum_i h_i K_ii. Small eigenvalues hardly matter in these,
+    so the last two numbers are the first and the third with V V' in place of K.
 
     Examples
     --------
@@ -300,7 +306,10 @@ def compute_marks(spectrum: Spectrum) -> FloatArray:
 
 
 def same_marks(saved: object, present: FloatArray, values: FloatArray) -> bool:
-    """Whether marks are of the same rows; eigenvectors of small eigenvalues have fewer digits in common."""
+    """Return whether marks belong to the same rows.
+
+    Eigenvectors of small eigenvalues agree in fewer digits between machines, so the last two marks may differ more.
+    """
     marked = np.asarray(saved)
     if marked.shape != present.shape or not are_close(marked[:3], present[:3], 0):
         return False
@@ -309,9 +318,9 @@ def same_marks(saved: object, present: FloatArray, values: FloatArray) -> bool:
 
 
 def are_close(saved: object, present: AnyArray, shift: int) -> bool:
-    """Whether numbers are the same, times 2^shift, but for rounding, which differs between machines.
+    """Return whether saved numbers, times 2^shift, equal the present ones up to rounding, which differs by machine.
 
-    Of a small eigenvalue fewer digits are the same: those by which the features' singular value is smaller are lost.
+    Small eigenvalues have fewer equal digits, because singular values are exact relative to the largest.
     """
     values = np.asarray(saved)
     if values.shape != present.shape or values.dtype != present.dtype:

@@ -1,4 +1,4 @@
-"""Labels of any kind as small numbers."""
+"""Encode labels of any kind as small numbers."""
 
 from collections.abc import Sequence
 from typing import NoReturn, cast
@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 
 from varmix._core.validation import AnyArray, as_array
 
-POINTS_PER_BLOCK = 1 << 20  # points encoded at a time, so that a hundred million of them need no large temporary arrays
+POINTS_PER_BLOCK = 1 << 20  # points encoded at a time, to avoid large temporary arrays
 
 
 def encode_labels(labels: ArrayLike) -> tuple[AnyArray, AnyArray]:
-    """Give the distinct labels, sorted, and for each point the place of its label among them, in the smallest dtype.
+    """Return the distinct labels, sorted, and the position of each point's label among them, in the smallest dtype.
 
     Examples
     --------
@@ -35,29 +35,29 @@ def encode_labels(labels: ArrayLike) -> tuple[AnyArray, AnyArray]:
         raise TypeError(f"labels must be integers, booleans or strings, got dtype {values.dtype}.")
     if values.dtype.kind in "iu":
         low, high = int(values.min()), int(values.max())
-        if high - low < max(1024, len(values)):  # a table of what occurs is smaller than a sort
+        if high - low < max(1024, len(values)):  # a table of values is cheaper than a sort
             return _encode_range(values, low, high)
     distinct, inverse = np.unique(values, return_inverse=True)
     return distinct, inverse.astype(choose_dtype(len(distinct)))
 
 
 def _as_strings(labels: Sequence[object]) -> AnyArray:
-    """Return strings as an array, or raise `TypeError` for the first label that is none."""
+    """Return strings as an array, or raise TypeError for the first label that is not a string."""
     for i, label in enumerate(labels):
         if not isinstance(label, str):
             missing = label is None or label != label
             raise TypeError(
                 f"labels must be integers, booleans or strings, all of one kind, but labels[{i}] is {label!r}. "
-                f"{'Drop points without a label, or give them one of their own.' if missing else 'Convert them all.'}"
+                f"{'Drop points without a label, or give them a label.' if missing else 'Convert all labels.'}"
             )
     return np.asarray(labels, dtype=str)
 
 
 def _refuse_floats(values: AnyArray) -> NoReturn:
-    """Raise `TypeError` that says what to do with labels that are floats."""
+    """Raise TypeError with advice for labels that are floats."""
     missing = np.flatnonzero(np.isnan(values))
     if len(missing):
-        hint = f"labels[{missing[0]}] is missing: drop points without a label, or give them one of their own."
+        hint = f"labels[{missing[0]}] is missing: drop points without a label, or give them a label."
     elif (values == np.floor(values)).all():
         hint = "These are whole numbers: convert them first, for example with numpy.asarray(labels, dtype=int)."
     else:
@@ -66,6 +66,7 @@ def _refuse_floats(values: AnyArray) -> NoReturn:
 
 
 def _encode_range(values: AnyArray, low: int, high: int) -> tuple[AnyArray, AnyArray]:
+    """Encode integers in low..high with a table of the values that occur, in blocks to save memory."""
     wide = np.dtype(np.uint64 if values.dtype.kind == "u" else np.int64)
     blocks = [slice(start, start + POINTS_PER_BLOCK) for start in range(0, len(values), POINTS_PER_BLOCK)]
     occurs = np.zeros(high - low + 1, dtype=bool)
@@ -80,5 +81,5 @@ def _encode_range(values: AnyArray, low: int, high: int) -> tuple[AnyArray, AnyA
 
 
 def choose_dtype(groups: int) -> type[np.unsignedinteger]:
-    """Give the smallest dtype that holds the places of so many groups."""
+    """Return the smallest dtype that holds the numbers of this many groups."""
     return np.uint8 if groups <= 2**8 else np.uint16 if groups <= 2**16 else np.uint32

@@ -1,7 +1,6 @@
 """Receipts in saved states: how a receipt is saved, and how a saved one is checked."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -9,7 +8,7 @@ from varmix._core.draw import Draw, Ledger, Rows, check_id, seal_draw
 from varmix._core.spaces import Points
 from varmix._core.state import CheckpointError, describe_value, read_array, read_count, require_entries
 from varmix._core.validation import FloatArray, IntArray, State
-from varmix.components._base import Components
+from varmix.components._base import Family
 
 RECEIPT_FIELDS = {"indices", "weights", "density", "rows", "serial", "sampler_id"}
 # Weights become tensors of single precision.
@@ -57,10 +56,8 @@ class ReceiptReader:
     2
     """
 
-    def __init__(self, family: Components, ledger: Ledger) -> None:
-        self._family: Any = family
-        self._ledger = ledger
-        self._masses: FloatArray | None = getattr(family, "masses", None)  # None unless components are disjoint groups
+    def __init__(self, family: Family, ledger: Ledger) -> None:
+        self._family, self._ledger = family, ledger
 
     def read(self, saved: object, least: int, most: int) -> Draw:
         """Return the saved receipt of `least` to `most` slots.
@@ -100,27 +97,27 @@ class ReceiptReader:
         self, saved: Mapping[str, object], indices: IntArray, density: FloatArray
     ) -> tuple[Rows | FloatArray, IntArray | None]:
         """Return the ratios, or for disjoint groups the function from groups to ratios and the groups."""
-        rows = saved["rows"]
-        if self._masses is not None and isinstance(rows, np.ndarray) and rows.ndim == 1:
-            return self._read_groups(saved, indices, density, self._masses)
+        rows, group_rows = saved["rows"], self._family.group_rows
+        if group_rows is not None and isinstance(rows, np.ndarray) and rows.ndim == 1:
+            return group_rows, self._read_groups(saved, indices, density)
         ratios = read_array(saved, "rows", np.float64, (len(indices), self._family.k), least=0)
         if (ratios > (1.0 + MAX_ROUNDING_ERROR) / self._target(indices)[:, None]).any():
             raise CheckpointError("Saved rows hold a ratio that is larger than that of a law which draws nothing else.")
         check_density(density, ratios.min(axis=1), ratios.max(axis=1))
         return ratios, None
 
-    def _read_groups(
-        self, saved: Mapping[str, object], indices: IntArray, density: FloatArray, masses: FloatArray
-    ) -> tuple[Rows, IntArray]:
-        """Return the function from groups to ratios, and the group of each slot."""
+    def _read_groups(self, saved: Mapping[str, object], indices: IntArray, density: FloatArray) -> IntArray:
+        """Return the group of each slot."""
         family, m = self._family, len(indices)
+        masses, parents = family.masses, family.parents
+        assert masses is not None  # lanes are groups where groups determine the ratios
         groups = read_array(saved, "rows", np.int64, (m,), 0, len(masses) - 1)
-        own, parents = family.groups_of(indices), family.parents
+        own = family.groups_of(indices)
         # With resplit a point may have moved to another sub-group since, but not to another label.
         if not np.array_equal(*((own, groups) if parents is None else (parents[own], parents[groups]))):
             raise CheckpointError("Saved indices hold a point that is not of the group that it was drawn from.")
         check_density(density, np.zeros(m), 1.0 / masses[groups])
-        return family.rows, groups
+        return groups
 
     def _target(self, indices: IntArray) -> FloatArray:
         space = self._family.space

@@ -1,4 +1,4 @@
-"""Replay: prioritised replay with several settings over one table of priorities."""
+"""Replay: items of a replay buffer, with several settings of prioritised replay over one table of priorities."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from varmix._core.allocation import Allocation
 from varmix._core.draw import Draw
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Window
@@ -31,7 +32,7 @@ from varmix._core.validation import (
     same,
 )
 from varmix.components import _replay_kernels as kernels
-from varmix.components._base import Components, Family
+from varmix.components._base import Family, Sample
 from varmix.components._replay_kernels import (
     BUCKET_COUNT,
     BUCKETS_PER_OCTAVE,
@@ -42,15 +43,18 @@ from varmix.components._replay_kernels import (
     buckets_of,
 )
 
-#: What stands for all magnitudes in a bucket: its middle, in logarithms.
+#: The magnitude that stands for all in a bucket: the middle of the bucket, on a logarithmic scale.
 BUCKET_MAGNITUDES: FloatArray = 2.0 ** ((np.arange(BUCKET_COUNT) + 0.5) / BUCKETS_PER_OCTAVE - OCTAVES_BELOW_ONE)
-MAX_ITEM_NUMBER = 2**60  # number of an item in a state, with room for all that come after it
-UNIT_BUCKET = OCTAVES_BELOW_ONE * BUCKETS_PER_OCTAVE  # the bucket of one
+MAX_ITEM_NUMBER = 2**60  # in a saved state: later numbers must still fit 64 bits
+UNIT_BUCKET = OCTAVES_BELOW_ONE * BUCKETS_PER_OCTAVE  # the bucket of magnitude 1
 
 
 def empty_buckets(capacity: int) -> Buckets:
-    """Make room for so many items, however they are spread: 15 to 17 bytes an item from a hundred thousand on."""
-    chunks = min(capacity, (capacity >> CHUNK_BITS) + BUCKET_COUNT)  # one in every bucket may be begun
+    """Return empty lists with room for `capacity` items in any distribution over buckets.
+
+    They take 15 to 17 bytes per item from a hundred thousand items on.
+    """
+    chunks = min(capacity, (capacity >> CHUNK_BITS) + BUCKET_COUNT)  # the last chunk of every bucket may be partly full
     pages = min(chunks, (chunks >> PAGE_BITS) + BUCKET_COUNT)
     return Buckets(
         place=np.zeros((capacity, 2), dtype=np.int32),
@@ -63,132 +67,142 @@ def empty_buckets(capacity: int) -> Buckets:
 
 
 def _link_rows(number: int, width: int) -> AnyArray:
+    """Return free rows, each with the number of the next free row in its first entry."""
     rows = np.empty((number, width), dtype=np.int32)
     rows[:, 0] = np.arange(1, number + 1)
     return rows
 
 
 class PriorityBuckets:
-    """The newest `capacity` of all items that came, numbered as they came, and what was heard of them.
+    """The newest `capacity` items, in lists by the bucket of their priority.
+
+    Items are numbered in the order in which they come; item i is in slot `i % capacity`.
 
     Attributes
     ----------
-    lists
-        The slots by bucket; item i is in slot i mod capacity.
-    gone
-        How often something was told of an item that had left.
-    top
-        The largest bucket that was seen, or that of one while nothing was.
+    lists : Buckets
+        Slots by bucket.
+    overwritten : int
+        How many reported errors were for items that had been overwritten.
+    top : int
+        Largest bucket that was ever reported, or the bucket of 1 before any report.
     """
 
     FIELDS = frozenset({"buckets", "positions", "total", "gone", "top", "seen"})
 
-    __slots__ = ("_came", "_seen", "gone", "lists", "top")
+    __slots__ = ("_seen", "_total", "lists", "overwritten", "top")
 
     def __init__(self, capacity: int) -> None:
         self.lists = empty_buckets(capacity)
-        self._came = np.zeros(1, dtype=np.int64)
-        self.gone = 0
+        self._total = np.zeros(1, dtype=np.int64)  # an array, so that the kernel can count it up
+        self.overwritten = 0
         self.top = UNIT_BUCKET
-        self._seen = False
+        self._seen = False  # whether any error was reported
 
     @property
     def total(self) -> int:
-        """How many came."""
-        return self._came.item()
+        """Number of items that were ever inserted."""
+        return self._total.item()
 
     def __len__(self) -> int:
         return min(self.total, len(self.lists.place))
 
     @property
     def first(self) -> int:
-        """The oldest item that is there."""
+        """Number of the oldest item that is still there."""
         return self.total - len(self)
 
     def insert(self, buckets: IntArray) -> None:
-        """Put in new items; the oldest make room."""
-        kernels.insert_items(self.lists, self._came, buckets)
+        """Insert new items, which overwrite the oldest when all slots are taken."""
+        kernels.insert_items(self.lists, self._total, buckets)
 
     def move(self, atoms: IntArray, buckets: IntArray) -> None:
-        """Put items into other buckets; what is told of those that have left is counted, and nothing else."""
-        self.gone += kernels.move_items(self.lists, self.total, atoms, buckets)
+        """Move items to other buckets, and count the items that have been overwritten."""
+        self.overwritten += kernels.move_items(self.lists, self.total, atoms, buckets)
 
-    def see(self, buckets: IntArray) -> None:
-        """Remember the largest bucket."""
+    def note_top(self, buckets: IntArray) -> None:
+        """Remember the largest reported bucket."""
         if len(buckets):
             top = int(buckets.max())
             self.top = max(self.top, top) if self._seen else top
             self._seen = True
 
     def state_dict(self) -> State:
-        """Give bucket and position of every item that is there, by slot: 6 bytes each."""
+        """Return bucket and position of every item, by slot: 6 bytes per item."""
         place = self.lists.place[: len(self)]
         return {
             "buckets": place[:, 0].astype(np.int16),
             "positions": place[:, 1].copy(),
             "total": self.total,
-            "gone": self.gone,
+            "gone": self.overwritten,
             "top": self.top,
             "seen": self._seen,
         }
 
     @classmethod
-    def restored(cls, state: State, capacity: int) -> "PriorityBuckets":
-        """Build the ring that a state was saved from, in all that later draws depend on."""
+    def from_state(cls, state: State, capacity: int) -> "PriorityBuckets":
+        """Return the ring of a saved state, whose later draws are the same."""
         ring = cls(capacity)
-        ring._came[0], ring.gone = read_count(state, "total", most=MAX_ITEM_NUMBER), read_count(state, "gone")
+        ring._total[0], ring.overwritten = read_count(state, "total", most=MAX_ITEM_NUMBER), read_count(state, "gone")
         ring.top, ring._seen = read_count(state, "top", most=BUCKET_COUNT - 1), read_flag(state, "seen")
-        n, highest = len(ring), max(ring.top, UNIT_BUCKET)  # what came before anything was seen is in the bucket of one
+        n, highest = len(ring), max(ring.top, UNIT_BUCKET)  # items are in the bucket of 1 before any report
         buckets = read_array(state, "buckets", np.int16, (n,), least=0, most=highest)
         positions = read_array(state, "positions", np.int32, (n,), least=0, most=n)
         slots = np.lexsort((positions, buckets))
-        if not _count_up(buckets[slots], positions[slots]):
-            raise CheckpointError("The saved buckets do not fit together: the state of this Replay is damaged.")
+        if not _are_consecutive(buckets[slots], positions[slots]):
+            raise CheckpointError(
+                "The saved state of a Replay is damaged: positions in its buckets are missing or repeated."
+            )
         if not ring._seen and (ring.top != UNIT_BUCKET or (buckets != UNIT_BUCKET).any()):
-            raise CheckpointError("The saved Replay has priorities though none was seen: it is damaged.")
+            raise CheckpointError(
+                "The saved state of a Replay is damaged: it has priorities, but no error was ever reported."
+            )
         kernels.fill_buckets(ring.lists, slots, buckets[slots].astype(np.int64))
         return ring
 
 
-def _count_up(buckets: AnyArray, positions: AnyArray) -> bool:
-    """Whether the positions of every bucket count up from zero; both are sorted by bucket, then by position."""
+def _are_consecutive(buckets: AnyArray, positions: AnyArray) -> bool:
+    """Return whether positions count up from zero in every bucket.  Both arrays are sorted by bucket, then position."""
     counts = np.bincount(buckets, minlength=BUCKET_COUNT)
     starts = np.cumsum(counts) - counts
     return bool((positions == np.arange(len(buckets)) - starts[buckets]).all())
 
 
-#: The nine (epsilon, alpha) of the paper's section 6.3.
+#: The nine pairs (epsilon, alpha) of section 6.3 of the paper.
 PAPER_SETTINGS = tuple((epsilon, alpha) for epsilon in (0.01, 0.1, 1.0) for alpha in (0.1, 0.5, 0.9))
 
-MAX_ALPHA, MAX_EPSILON = 10.0, 1e12  # so that no power leaves double precision
-MAX_ITEMS = 2**31 - 1  # slots are numbered by 32 bits
+MAX_ALPHA, MAX_EPSILON = 10.0, 1e12  # so that no power overflows double precision
+MAX_ITEMS = 2**31 - 1  # slot numbers have 32 bits
 
 
 @final
 class Replay(Family):
-    """Items of a replay buffer by their last TD error: one component for every setting of prioritised replay.
+    """Items of a replay buffer, with one component per setting of prioritised replay.
 
-        p_j(i) proportional to (|delta_i| + epsilon_j)^alpha_j
+    Component j draws item i in proportion to `(|delta_i| + epsilon_j)**alpha_j`, where `delta_i` is the latest TD error
+    of the item.  Call `insert` when items are written.  A sampler reports TD errors through `observe`; without a
+    sampler call `set_delta`.  `with_uniform`, which `varmix.Sampler` and `varmix.vrm` call, adds the uniform component
+    to the same items.
 
-    The buffer grows to `capacity` and then lets the newest take the place of the oldest.  Atoms are the numbers of the
-    items in the order they came; where a ring stores them, item i is in row `i % capacity`.  A number is never given
-    twice: what is told of an item that has left is counted in `overwritten` and touches nothing else.  `observe`, which
-    a sampler calls with its feedback, takes the norms for `|delta|`.
-
-    All settings share one table, where `|delta|` is kept to an eighth of an octave, from 1e-12 to 1e12 (what is beyond
-    counts as the nearest): within 4.5 % of what was told.  That rounded law is the one that is drawn from and the one
-    that ratios are of, so weights are exact.  Inserting and telling take as many operations for any number of items,
-    nothing drifts, and an item takes 15 to 17 bytes for any number of settings (from a hundred thousand items on;
-    a quarter of a megabyte is fixed).
-
-    `with_uniform` (and so `varmix.vrm`) adds the uniform law; what it gives shares its items with this object.
+    The buffer grows to `capacity`, and then new items overwrite the oldest.  Items are numbered in the order in which
+    they are inserted, and a number is never used twice: item i belongs in row `i % capacity` of a storage.  An error
+    that is reported for an overwritten item changes no item; `overwritten` counts it.
 
     Parameters
     ----------
-    capacity
-        The most items that are kept.
-    settings
-        Pairs of epsilon (at least zero) and alpha (from 0 to 10); the paper's nine unless told.
+    capacity : int
+        Largest number of items.
+    settings : sequence of (float, float), optional
+        Pairs (epsilon, alpha), with epsilon from 0 to 1e12 and alpha from 0 to 10. Default: the nine settings of the
+        paper.
+
+    Notes
+    -----
+    All settings share one table.  It keeps |delta| to an eighth of an octave from 1e-12 to 1e12, which is within 4.5 %
+    of the reported value; values outside count as the nearest end.  Draws and ratios use the same rounded values, so
+    weights are exact.  Inserting and reporting take the same number of operations for any number of items, and
+    rounding errors do not add up.  An item takes 15 to 17 bytes for any number of settings, from a hundred thousand
+    items on; a quarter of a megabyte is fixed.
 
     Examples
     --------
@@ -213,50 +227,51 @@ class Replay(Family):
         self._settings = _as_settings(settings)
         epsilons, alphas = np.array(self._settings).T
         self._values: FloatArray = (BUCKET_MAGNITUDES[:, None] + epsilons) ** alphas
-        self._rings = [PriorityBuckets(self._capacity)]  # one, in a list so that views share it when it is exchanged
+        # One ring. It is in a list that `with_uniform` shares, so that both use the new ring after a load.
+        self._rings = [PriorityBuckets(self._capacity)]
         self.k = len(self._settings)
         self._has_uniform = False
 
     @property
     def has_uniform(self) -> bool:
-        """Whether the last component is the uniform law."""
+        """Whether the last component is the uniform component."""
         return self._has_uniform
 
     @property
     def names(self) -> list[str]:
-        """Epsilon and alpha of every component."""
+        """Name of every component, with its epsilon and alpha."""
         names = [f"epsilon {epsilon:g}, alpha {alpha:g}" for epsilon, alpha in self._settings]
         return [*names, "uniform"] if self._has_uniform else names
 
     @property
     def capacity(self) -> int:
-        """The most items that are kept."""
+        """Largest number of items."""
         return self._capacity
 
     @property
     def settings(self) -> tuple[tuple[float, float], ...]:
-        """Epsilon and alpha of every component, the uniform one left out."""
+        """Epsilon and alpha of every component except the uniform one."""
         return self._settings
 
     @property
     def inserted(self) -> int:
-        """How many items were ever inserted: the number that the next one gets."""
+        """Number of items that were ever inserted, which is the number of the next item."""
         return self._rings[0].total
 
     @property
     def overwritten(self) -> int:
-        """How often something was told of an item that had been overwritten."""
-        return self._rings[0].gone
+        """How many TD errors were reported for items that had been overwritten."""
+        return self._rings[0].overwritten
 
     @property
     def space(self) -> Window:  # type: ignore[override]
-        """The items that are there now."""
+        """Items that are in the buffer now."""
         ring = self._rings[0]
         return Window(len(ring), ring.first)
 
     @property
     def c(self) -> float:  # type: ignore[override]
-        """The largest ratio at present."""
+        """Largest density ratio at present."""
         counts = self._rings[0].lists.counts
         taken = np.flatnonzero(counts)
         largest = len(self) * self._values[taken].max(axis=0, initial=0.0)
@@ -264,22 +279,39 @@ class Replay(Family):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the table, filled or not, without the few that depend on the settings."""
+        """Bytes of the table, which is allocated at the start; settings need a few more."""
         return sum(array.nbytes for array in self._rings[0].lists)
 
     def __len__(self) -> int:
         return len(self._rings[0])
 
-    def with_uniform(self) -> Components:
-        """Give the same items with the uniform law as one more component, the last."""
+    def with_uniform(self) -> "Replay":
+        """Return a family with the uniform component as the last one.
+
+        Returns
+        -------
+        Replay
+            A family that shares its items with this one.
+        """
         family = copy(self)
         family.k, family._has_uniform = len(self._settings) + 1, True
         return family
 
     def insert(self, count: int, delta: ArrayLike | None = None) -> IntArray:
-        """Put in new items and give their numbers; the oldest make room.
+        """Insert new items.  When the buffer is full they overwrite the oldest.
 
-        Their `|delta|` is the largest that was ever told, so that each is likely to be drawn soon, or what is given.
+        Parameters
+        ----------
+        count : int
+            Number of new items.
+        delta : array-like of shape (count,), optional
+            TD errors of the items, of any sign. Default: the largest one that was ever reported, so that the items are
+            likely to be drawn soon.
+
+        Returns
+        -------
+        array of shape (count,), int64
+            Numbers of the new items.
         """
         count = as_count(count, "count")
         ring = self._rings[0]
@@ -287,76 +319,117 @@ class Replay(Family):
             buckets = np.full(count, ring.top)
         else:
             buckets = _as_buckets(delta, count)
-            ring.see(buckets)
+            ring.note_top(buckets)
         ring.insert(buckets)
         total = ring.total
         return np.arange(total - count, total)
 
     def set_delta(self, ids: ArrayLike, delta: ArrayLike) -> None:
-        """Tell the TD errors of items, of any sign; of one that is named twice the last counts."""
+        """Set the TD errors of items.
+
+        Parameters
+        ----------
+        ids : array-like of shape (m,), int
+            Numbers of items. If one is named twice, its last error counts. Overwritten items count in `overwritten`.
+        delta : array-like of shape (m,)
+            TD errors, of any sign.
+        """
         ring = self._rings[0]
         atoms = as_atoms(ids, ring.total, "ids")
         buckets = _as_buckets(delta, len(atoms))
-        ring.see(buckets)
+        ring.note_top(buckets)
         ring.move(atoms, buckets)
 
     def slots(self, ids: ArrayLike) -> IntArray:
-        """Give the rows of a ring where items that are there are stored."""
-        return np.asarray(self._present(ids, "ids") % self._capacity)
+        """Return the rows of items in a storage that is written in round-robin order.
+
+        Parameters
+        ----------
+        ids : array-like of shape (m,), int
+            Numbers of items that have not been overwritten.
+
+        Returns
+        -------
+        array of shape (m,), int64
+            Rows, `ids % capacity`.
+        """
+        return np.asarray(self._require_present(ids, "ids") % self._capacity)
 
     def delta(self, ids: ArrayLike) -> FloatArray:
-        """Give `|delta|` of items that are there, as it is kept."""
+        """Return the stored |delta| of items.
+
+        Parameters
+        ----------
+        ids : array-like of shape (m,), int
+            Numbers of items that have not been overwritten.
+
+        Returns
+        -------
+        array of shape (m,)
+            |delta|, rounded as in the table.
+        """
         buckets = self._rings[0].lists.place[self.slots(ids), 0]
         return np.asarray(BUCKET_MAGNITUDES[buckets])
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
-        """Take the norms of a draw for `|delta|` of its items."""
+        """Set |delta| of the items of a draw to their norms."""
         buckets = np.empty(len(norms), dtype=np.int64)
         buckets_of(norms, buckets)
-        self._rings[0].see(buckets)
+        self._rings[0].note_top(buckets)
         self._rings[0].move(draw.indices, buckets)
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Draw a bucket by the sums over buckets, and an item of it; a lane beyond the settings is uniform."""
-        m, total = len(lanes), self._filled()
+        """Draw one item from the component of each slot, and return the items with their ratios."""
+        m, total = len(lanes), self._require_items()
         atoms, ratios = np.empty(m, np.int64), np.empty((m, self.k))
         kernels.draw_atoms(self._rings[0].lists, self._values, total, lanes, uniforms.take(m), atoms, ratios)
         return atoms, ratios
 
-    def draw_stratified(
-        self, mixture: FloatArray, m: int, uniforms: Uniforms
-    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Give atoms, ratios, density and weights of a stratified draw, in one compiled call."""
-        total = self._filled()
+    def sample(
+        self,
+        mixture: FloatArray,
+        m: int,
+        batches: int,
+        allocate: Allocation,
+        state: FloatArray,
+        uniforms: Uniforms,
+    ) -> Sample:
+        """Make the draws of a sampler; a stratified batch takes one compiled call."""
+        if batches != 1 or not allocate.is_stratified:
+            return super().sample(mixture, m, batches, allocate, state, uniforms)
+        total = self._require_items()
         atoms, ratios, density, weights = np.empty(m, np.int64), np.empty((m, self.k)), np.empty(m), np.empty(m)
         drawn = atoms, ratios, density, weights
         kernels.draw_stratified(self._rings[0].lists, self._values, total, mixture, uniforms.take(2 * m), *drawn)
-        return drawn
+        return *drawn, None, state
 
     def ratios(self, atoms: IntArray) -> FloatArray:
-        """Give the present ratios of items that are there."""
-        atoms, total = self._present(atoms, "atoms"), self._filled()
+        """Return the present ratios of items that have not been overwritten."""
+        atoms, total = self._require_present(atoms, "atoms"), self._require_items()
         ratios = np.empty((len(atoms), self.k))
         kernels.write_ratios(self._rings[0].lists, self._values, min(total, self._capacity), atoms, ratios)
         return ratios
 
-    def _filled(self) -> int:
-        """Return how many items came, at least one."""
+    def _require_items(self) -> int:
+        """Return how many items were ever inserted, or raise `ValueError` if there are none."""
         total = self._rings[0].total
         if total == 0:
             raise ValueError("This Replay is empty: insert items before drawing from it.")
         return total
 
-    def _present(self, ids: ArrayLike, name: str) -> IntArray:
+    def _require_present(self, ids: ArrayLike, name: str) -> IntArray:
+        """Return the numbers of items, or raise `ValueError` if one does not exist or has been overwritten."""
         ring = self._rings[0]
         atoms = as_atoms(ids, ring.total, name)
         if len(atoms) and atoms.min() < ring.first:
-            raise ValueError(f"Item {atoms.min()} has been overwritten: items {ring.first} and later are there.")
+            raise ValueError(
+                f"Item {atoms.min()} has been overwritten: only items {ring.first} and later are in the buffer."
+            )
         return atoms
 
     def state_dict(self) -> State:
-        """Give what was inserted and told, and what a checkpoint is compared with."""
-        return self._own() | self._rings[0].state_dict()
+        """Return the items and their priorities, with the arguments that a checkpoint is compared with."""
+        return self._list_arguments() | self._rings[0].state_dict()
 
     def load_state_dict(self, state: State) -> None:
         """Resume with the saved items.
@@ -364,22 +437,21 @@ class Replay(Family):
         Raises
         ------
         CheckpointError
-            If the state is damaged or of another `Replay`.  The items are then unchanged.
+            If the state is damaged or belongs to another `Replay`. The items are then unchanged.
         """
         with wrap_load_errors("a Replay"):
-            own = self._own()
+            own = self._list_arguments()
             require_entries(state, set(own) | PriorityBuckets.FIELDS, "Replay")
             for name, value in own.items():
                 if not same(state[name], value):
                     raise CheckpointError(
                         f"The saved Replay does not fit: {name} was {make_printable(state[name])} and is {value!r} "
-                        f"here. "
-                        f"Build it as it was when the state was saved."
+                        f"here. Build it with the arguments it was saved with."
                     )
-            ring = PriorityBuckets.restored(state, self._capacity)
+            ring = PriorityBuckets.from_state(state, self._capacity)
         self._rings[0] = ring
 
-    def _own(self) -> State:
+    def _list_arguments(self) -> State:
         settings = [list(setting) for setting in self._settings]
         return {"family": "Replay", "capacity": self._capacity, "k": self.k, "settings": settings}
 
@@ -408,5 +480,7 @@ def _as_buckets(delta: ArrayLike, count: int) -> IntArray:
     buckets = np.empty(count, dtype=np.int64)
     bad = buckets_of(np.ascontiguousarray(values), buckets)
     if bad >= 0:
-        raise ValueError(f"delta must be finite; delta[{bad}] is {values[bad]}. Skip a batch that diverged.")
+        raise ValueError(
+            f"delta must be finite; delta[{bad}] is {values[bad]}. Skip the feedback of a batch that diverged."
+        )
     return buckets

@@ -11,32 +11,31 @@ from varmix._kernels.cost import weigh_draws
 from varmix._kernels.jit import kernel
 
 CHUNK_BITS, PAGE_BITS = 4, 6  # bits: 16 items in a chunk, 64 chunks in a page
-BUCKETS_PER_OCTAVE = 8  # buckets an octave
-OCTAVES_BELOW_ONE = 40  # below one, and as many above it
+BUCKETS_PER_OCTAVE = 8
+OCTAVES_BELOW_ONE = 40  # and as many above one
 BUCKET_COUNT = 2 * OCTAVES_BELOW_ONE * BUCKETS_PER_OCTAVE
 MIN_MAGNITUDE, MAX_MAGNITUDE = 2.0**-OCTAVES_BELOW_ONE, 2.0**OCTAVES_BELOW_ONE
-BUCKET_EDGES = tuple(
-    2.0 ** (step / BUCKETS_PER_OCTAVE - 1) for step in range(1, BUCKETS_PER_OCTAVE)
-)  # inside an octave, of numbers from 1/2 to 1
+# Edges of the buckets inside one octave, for numbers from 1/2 to 1.
+BUCKET_EDGES = tuple(2.0 ** (step / BUCKETS_PER_OCTAVE - 1) for step in range(1, BUCKETS_PER_OCTAVE))
 
 
 class Buckets(NamedTuple):
-    """The lists of all buckets.
+    """Lists of all buckets.  A list consists of chunks of items, which pages list; the directory lists the pages.
 
     Attributes
     ----------
-    place
-        (items, 2) int32: the bucket of an item and its position there.
-    counts
-        (BUCKETS,) int64 lengths of the lists.
-    directory
-        (BUCKETS, most pages of a list) int32.
-    pages
-        (pages, 64) int32 chunks; a page that is free holds the next free one first.
-    chunks
-        (chunks, 16) int32 items; a chunk that is free holds the next free one first.
-    free
-        (2,) int64: the first free chunk, and the first free page.
+    place : array of shape (items, 2), int32
+        Bucket of every item, and its position in that bucket.
+    counts : array of shape (BUCKET_COUNT,), int64
+        Lengths of the lists.
+    directory : array of shape (BUCKET_COUNT, pages per list), int32
+        Pages of every list.
+    pages : array of shape (pages, 64), int32
+        Chunks of every page. The first entry of a free page is the next free page.
+    chunks : array of shape (chunks, 16), int32
+        Items of every chunk. The first entry of a free chunk is the next free chunk.
+    free : array of shape (2,), int64
+        First free chunk, and first free page.
     """
 
     place: AnyArray
@@ -49,7 +48,7 @@ class Buckets(NamedTuple):
 
 @kernel
 def bucket_of(magnitude: float) -> int:
-    """Give the bucket of a number of at least zero; what lies beyond the first or the last is in that one."""
+    """Return the bucket of a number of at least zero.  Numbers out of range are in the first or the last bucket."""
     if not magnitude >= MIN_MAGNITUDE:
         return 0
     if magnitude >= MAX_MAGNITUDE:
@@ -63,7 +62,7 @@ def bucket_of(magnitude: float) -> int:
 
 @kernel
 def buckets_of(deltas: FloatArray, buckets: IntArray) -> int:
-    """Write the buckets of magnitudes of any sign; give the first entry that is not finite, or -1."""
+    """Write the buckets of errors of any sign, and return the first entry that is not finite, or -1."""
     for i in range(deltas.shape[0]):
         if not math.isfinite(deltas[i]):
             return i
@@ -73,7 +72,7 @@ def buckets_of(deltas: FloatArray, buckets: IntArray) -> int:
 
 @kernel
 def find_entry(lists: Buckets, bucket: int, position: int) -> tuple[int, int]:
-    """Give the chunk and the entry in it of a position."""
+    """Return the chunk that holds a position of a bucket, and the entry in the chunk."""
     chunk = position >> CHUNK_BITS
     page = lists.directory[bucket, chunk >> PAGE_BITS]
     return lists.pages[page, chunk & ((1 << PAGE_BITS) - 1)], position & ((1 << CHUNK_BITS) - 1)
@@ -81,7 +80,7 @@ def find_entry(lists: Buckets, bucket: int, position: int) -> tuple[int, int]:
 
 @kernel
 def append_item(lists: Buckets, bucket: int, item: int) -> None:
-    """Put an item at the end of a bucket."""
+    """Append an item to a bucket."""
     position = lists.counts[bucket]
     if position & ((1 << CHUNK_BITS) - 1) == 0:
         _add_chunk(lists, bucket, position >> CHUNK_BITS)
@@ -94,7 +93,7 @@ def append_item(lists: Buckets, bucket: int, item: int) -> None:
 
 @kernel
 def remove_item(lists: Buckets, item: int) -> None:
-    """Take an item out of its bucket; the last one takes its place."""
+    """Remove an item from its bucket; the last item moves into the gap."""
     bucket = lists.place[item, 0]
     position = lists.place[item, 1]
     last = lists.counts[bucket] - 1
@@ -111,7 +110,7 @@ def remove_item(lists: Buckets, item: int) -> None:
 
 @kernel
 def _add_chunk(lists: Buckets, bucket: int, number: int) -> None:
-    """Give a bucket its chunk of this number, and a page for it where it is the first of one."""
+    """Add a chunk to a bucket, and a page if the chunk is the first one of a page."""
     chunk = lists.free[0]
     lists.free[0] = lists.chunks[chunk, 0]
     inside = number & ((1 << PAGE_BITS) - 1)
@@ -124,7 +123,7 @@ def _add_chunk(lists: Buckets, bucket: int, number: int) -> None:
 
 @kernel
 def _free_chunk(lists: Buckets, bucket: int, number: int, chunk: int) -> None:
-    """Take back a chunk that is empty, and its page where it was the first of one."""
+    """Free the last chunk of a bucket, and its page if the chunk is the first one of the page."""
     lists.chunks[chunk, 0] = lists.free[0]
     lists.free[0] = chunk
     if number & ((1 << PAGE_BITS) - 1) == 0:
@@ -134,24 +133,27 @@ def _free_chunk(lists: Buckets, bucket: int, number: int, chunk: int) -> None:
 
 
 @kernel
-def insert_items(lists: Buckets, came: IntArray, buckets: IntArray) -> None:
-    """Put in new items behind those that came before; each takes the slot of the oldest when all are taken.
+def insert_items(lists: Buckets, total: IntArray, buckets: IntArray) -> None:
+    """Insert new items; each overwrites the oldest one if all slots are taken.
 
-    `came` (1,) counts the items.  It is counted up here, in the same call, so that no interrupt falls between the two.
+    `total` (1,) counts the items.  It is counted up here, so that an interrupt cannot separate items from their count.
     """
     capacity = lists.place.shape[0]
     for i in range(buckets.shape[0]):
-        atom = came[0]
+        atom = total[0]
         slot = atom % capacity
         if atom >= capacity:
             remove_item(lists, slot)
         append_item(lists, buckets[i], slot)
-        came[0] = atom + 1
+        total[0] = atom + 1
 
 
 @kernel
 def move_items(lists: Buckets, total: int, atoms: IntArray, buckets: IntArray) -> int:
-    """Move items to other buckets; give how many of them were not there (any more, or after going back in time yet)."""
+    """Move items to other buckets, and return how many of them are not in the buffer.
+
+    An item may be overwritten, or not inserted yet if the buffer was loaded from an older state.
+    """
     capacity = lists.place.shape[0]
     first = max(total - capacity, 0)
     gone = 0
@@ -168,9 +170,10 @@ def move_items(lists: Buckets, total: int, atoms: IntArray, buckets: IntArray) -
 
 @kernel
 def accumulate_buckets(lists: Buckets, values: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Give the buckets that hold items, and the running sums of count times value over them, a column per law.
+    """Return the buckets that hold items, and cumulative sums of count times value over them, one column per setting.
 
-    Anew for every draw: some hundred rows take a microsecond, and sums that are never updated do not drift.
+    Every draw computes the sums anew: this takes a microsecond for a hundred buckets, and rounding errors cannot add
+    up from one draw to the next.
     """
     taken = np.empty(lists.counts.shape[0], dtype=np.int64)
     rows = 0
@@ -188,7 +191,7 @@ def accumulate_buckets(lists: Buckets, values: FloatArray) -> tuple[IntArray, Fl
 
 @kernel
 def write_row(values: FloatArray, scale: FloatArray, bucket: int, row: FloatArray) -> None:
-    """Write the ratios of an item in a bucket; a column beyond the laws (the uniform component) is one."""
+    """Write the ratios of an item in a bucket.  A column after those of the settings, the uniform component, is one."""
     for j in range(row.shape[0]):
         row[j] = values[bucket, j] * scale[j] if j < scale.shape[0] else 1.0
 
@@ -203,7 +206,10 @@ def draw_atoms(
     atoms: IntArray,
     ratios: FloatArray,
 ) -> None:
-    """Draw one atom per lane and write its ratios; a lane beyond the laws is uniform."""
+    """Draw one atom per lane and write its ratios.  A lane after those of the settings is the uniform component.
+
+    A setting draws a bucket by its cumulative sums, and then an item of the bucket uniformly.
+    """
     capacity = lists.place.shape[0]
     n = min(total, capacity)
     first = total - n
@@ -244,7 +250,7 @@ def draw_stratified(
     density: FloatArray,
     weights: FloatArray,
 ) -> None:
-    """Allocate, draw and weigh in one call; the first half of the uniforms is for the slots of the batch."""
+    """Allocate slots, draw atoms and compute weights.  The allocation uses the first half of the uniforms."""
     m = atoms.shape[0]
     lanes = np.empty(m, dtype=np.int64)
     spread_slots(mixture, uniforms[:m], lanes)
@@ -254,7 +260,7 @@ def draw_stratified(
 
 @kernel
 def write_ratios(lists: Buckets, values: FloatArray, n: int, atoms: IntArray, ratios: FloatArray) -> None:
-    """Write the ratios of atoms that are present."""
+    """Write the ratios of atoms that are in the buffer."""
     _, sums = accumulate_buckets(lists, values)
     scale = n / sums[-1]
     capacity = lists.place.shape[0]
@@ -264,6 +270,6 @@ def write_ratios(lists: Buckets, values: FloatArray, n: int, atoms: IntArray, ra
 
 @kernel
 def fill_buckets(lists: Buckets, slots: IntArray, buckets: IntArray) -> None:
-    """Put slots into buckets that are empty, in this order."""
+    """Append slots to empty buckets, in this order."""
     for i in range(slots.shape[0]):
         append_item(lists, buckets[i], slots[i])

@@ -1,7 +1,7 @@
-"""Stack: several families over one space as one; with_uniform: the uniform component behind them."""
+"""Stack, which joins several families into one, and with_uniform, which adds the uniform component."""
 
 from collections.abc import Hashable, Sequence
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -10,15 +10,31 @@ from varmix._core.rng import Uniforms
 from varmix._core.spaces import Space, refuse_window
 from varmix._core.state import require_entries
 from varmix._core.validation import FloatArray, IntArray, State, same
-from varmix.components._base import Components, Family, Inclusive, is_family
+from varmix.components._base import Family, is_family
 from varmix.components._groups import Groups
-from varmix.components._sources import Sources
 from varmix.components._uniform import Uniform
 
 
 @final
 class Stack(Family):
-    """The components of several families, one after the other.  All must share one space.
+    """The components of several families over the same space, one after the other.
+
+    Parameters
+    ----------
+    *families : Family
+        At least one. `Sampler(a, b)` stacks families by itself.
+
+    Attributes
+    ----------
+    families : sequence of Family
+        The families, in order.
+
+    Raises
+    ------
+    TypeError
+        If something is no family, or one that cannot be mixed with others.
+    ValueError
+        If there is no family, one is passed twice, or they have different spaces.
 
     Examples
     --------
@@ -29,7 +45,7 @@ class Stack(Family):
            [0.5, 1. ]])
     """
 
-    def __init__(self, *families: Components) -> None:
+    def __init__(self, *families: Family) -> None:
         if not families:
             raise ValueError("Stack needs at least one family, got none.")
         for i, family in enumerate(families):
@@ -40,20 +56,20 @@ class Stack(Family):
                 )
         if len(families) > 1:
             refuse_window(families[0].space, "Stack")
-            _refuse_sources(families)
+            _check_mixable(families)
         for other in families[1:]:
             if other.space != families[0].space:
                 raise ValueError(
                     f"All families of a stack must share one space, got {families[0].space} and {other.space}."
                 )
-        self.families: Sequence[Components] = families
+        self.families: Sequence[Family] = families
         self.k = sum(family.k for family in families)
         self._columns = _compute_offsets([family.k for family in families])
         self._lanes = _compute_offsets([len(family.lanes(np.full(family.k, 1.0 / family.k))) for family in families])
 
     @property
     def space(self) -> Space:  # type: ignore[override]
-        """What the first family draws from now."""
+        """The atoms that the families draw, as the first one has them now."""
         return self.families[0].space
 
     @property
@@ -63,8 +79,13 @@ class Stack(Family):
 
     @property
     def reshuffles(self) -> bool:
-        """Whether any of the families draws without replacement."""
-        return any(family.reshuffles for family in self.families)
+        """Whether all families draw without replacement."""
+        return all(family.reshuffles for family in self.families)
+
+    @property
+    def partly_reshuffles(self) -> bool:
+        """Whether some of the families draw without replacement, but not all."""
+        return not self.reshuffles and any(family.reshuffles or family.partly_reshuffles for family in self.families)
 
     @property
     def names(self) -> list[Hashable]:
@@ -80,11 +101,11 @@ class Stack(Family):
         return max(family.c for family in self.families)
 
     def lanes(self, w: FloatArray) -> FloatArray:
-        """Give the lanes of all families; each maps its own part of `w`."""
+        """Return the shares of the lanes of all families; each maps its own part of `w`."""
         return np.concatenate([family.lanes(w[part]) for family, part in self._parts(self._columns)])
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Let every family draw the slots of its own lanes; the others add their ratios."""
+        """Draw the slots of every lane from its family, and compute the ratios under all families."""
         atoms: IntArray | None = None
         for family, part in self._parts(self._lanes):
             mine = np.flatnonzero((lanes >= part.start) & (lanes < part.stop))
@@ -97,24 +118,34 @@ class Stack(Family):
         return atoms, self.ratios(atoms)
 
     def ratios(self, atoms: IntArray) -> FloatArray:
-        """Put the columns of all families side by side."""
+        """Return the columns of all families side by side."""
         return np.concatenate([family.ratios(atoms) for family in self.families], axis=1)
 
     def inclusion(self, points: IntArray) -> FloatArray:
-        """Put the inclusion probabilities of all families side by side; each must know its own."""
-        return np.concatenate([_require_inclusive(family).inclusion(points) for family in self.families], axis=1)
+        """Return the inclusion probabilities of all families side by side."""
+        return np.concatenate([family.inclusion(points) for family in self.families], axis=1)
 
     def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
-        """Add up what the families say of their own parts of `w`."""
+        """Return the sum of the densities of all families; each uses its own part of `w`."""
         density = np.zeros(sets.shape)
         for family, part in self._parts(self._columns):
-            density += _require_inclusive(family).point_density(sets, w[part])
+            density += family.point_density(sets, w[part])
         return density
 
     @property
+    def knows_inclusion(self) -> bool:
+        """Whether all families know with what probability a set includes a point."""
+        return all(family.knows_inclusion for family in self.families)
+
+    @property
+    def mixable(self) -> bool:
+        """Whether all families can be mixed with others."""
+        return all(family.mixable for family in self.families)
+
+    @property
     def observes(self) -> bool:
-        """Whether feedback changes any of the families; one that does not say so may."""
-        return any(getattr(family, "observes", True) for family in self.families)
+        """Whether feedback changes any of the families."""
+        return any(family.observes for family in self.families)
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
         """Pass feedback on to every family."""
@@ -127,11 +158,11 @@ class Stack(Family):
             family.end_epoch()
 
     def state_dict(self) -> State:
-        """Give the states of all families."""
+        """Return the states of all families."""
         return {"families": {str(i): family.state_dict() for i, family in enumerate(self.families)}}
 
     def load_state_dict(self, state: State) -> None:
-        """Load every family, or none of them."""
+        """Load the states of all families; if one is refused, leave all as they were."""
         require_entries(state, {"families"}, "Stack")
         require_entries(state["families"], {str(i) for i in range(len(self.families))}, "Stack")
         before = self.state_dict()["families"]
@@ -143,40 +174,34 @@ class Stack(Family):
                     self.families[j].load_state_dict(before[str(j)])
                 raise
 
-    def _parts(self, offsets: IntArray) -> list[tuple[Components, slice]]:
+    def _parts(self, offsets: IntArray) -> list[tuple[Family, slice]]:
         return [(family, slice(int(offsets[i]), int(offsets[i + 1]))) for i, family in enumerate(self.families)]
 
 
 def check_family(family: object) -> None:
-    """Refuse what is no family at all, such as labels that were meant to go into one."""
+    """Raise `TypeError` for what is no family, such as labels that were meant to go into one."""
     if not is_family(family):
         raise TypeError(
-            f"Components must be a family such as varmix.Groups(labels), got {type(family).__name__}; "
-            f"varmix.Sampler takes labels as they are."
+            f"Components must be a family such as varmix.Groups(labels), got {type(family).__name__}. A family of your "
+            f"own subclasses varmix.components.Family; varmix.Sampler takes labels as they are."
         )
 
 
-def _refuse_sources(families: Sequence[Components]) -> None:
+def _check_mixable(families: Sequence[Family]) -> None:
     for family in families:
-        if isinstance(family, Sources):
+        if not family.mixable:
             raise TypeError(
-                f"{family!r} cannot be mixed with other families: when a source ends its target changes, and theirs "
-                f"does not. varmix.vrm(sources) has the target as its last component already."
+                f"{family!r} cannot be mixed with other families: its target changes, as when a source ends, and "
+                f"theirs does not. Pass it alone, as in varmix.vrm(sources): it has the target as a component already."
             )
-
-
-def _require_inclusive(family: Components) -> Inclusive:
-    if not isinstance(family, Inclusive):
-        raise TypeError(f"{family!r} of the stack does not know with what probability a set holds a point.")
-    return family
 
 
 def _compute_offsets(sizes: list[int]) -> IntArray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _are_the_same(family: Components, other: Components) -> bool:
-    """Whether two families are one object, or groups of the same points with the same settings."""
+def _are_the_same(family: Family, other: Family) -> bool:
+    """Return whether two families are one object, or the same groups with the same settings."""
     if family is other:
         return True
     if not (isinstance(family, Groups) and isinstance(other, Groups)):
@@ -185,11 +210,27 @@ def _are_the_same(family: Components, other: Components) -> bool:
     return alike and family.space == other.space and same(family.description(), other.description())
 
 
-def with_uniform(*families: Components) -> Components:
-    """Return the families as one, with the uniform law (or the target) as the last component.
+def with_uniform(*families: Family) -> Family:
+    """Return families as one, with the uniform component (or the target) as the last component.
 
-    It is added where it is missing, and never twice.  A family that knows a cheaper way takes it: `Groups` express the
-    uniform law by the group sizes and add a column but no lane.
+    It is added where it is missing, and never twice.
+
+    Parameters
+    ----------
+    *families : Family
+        At least one family, all over the same space.
+
+    Returns
+    -------
+    Family
+        The only family, or a stack of all.
+
+    Raises
+    ------
+    TypeError
+        If something is no family.
+    ValueError
+        If a family has the uniform component already and is not the last.
 
     Examples
     --------
@@ -204,19 +245,12 @@ def with_uniform(*families: Components) -> Components:
         families = _uniform_last(families)
     family = families[0] if len(families) == 1 else Stack(*families)
     check_family(family)
-    return family if family.has_uniform else add_uniform(family)
+    return family if family.has_uniform else family.with_uniform()
 
 
-def add_uniform(family: Any) -> Components:  # noqa: ANN401 - a family, perhaps with a method of its own for this
-    """Return the family with the uniform component behind its own."""
-    if hasattr(type(family), "with_uniform"):
-        return family.with_uniform()  # type: ignore[no-any-return]
-    return Stack(family, Uniform(family.space))
-
-
-def _uniform_last(families: Sequence[Components]) -> tuple[Components, ...]:
-    """Unpack stacks, and put the first uniform family last without the others."""
-    flat: list[Components] = []
+def _uniform_last(families: Sequence[Family]) -> tuple[Family, ...]:
+    """Unpack stacks, and move the first uniform family to the end; other uniform families are left out."""
+    flat: list[Family] = []
     for family in families:
         flat.extend(family.families if isinstance(family, Stack) else [family])
     others = [family for family in flat if not isinstance(family, Uniform)]

@@ -7,6 +7,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike
 
+from varmix._core.allocation import Allocation
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points
 from varmix._core.state import CheckpointError, require_entries
@@ -23,15 +24,13 @@ from varmix._core.validation import (
     same,
 )
 from varmix.components import _tables_kernels as kernels
-from varmix.components._base import Components, Family
+from varmix.components._base import Family, Sample
 from varmix.components._guide_table import Table
 from varmix.components._stack import Stack
 from varmix.components._uniform import Uniform
 
-ENTRIES_PER_BLOCK = 1 << 19  # numbers converted to double at a time, when a table is built
-
-
-MAX_ROUNDING_ERROR = 1e-6  # how far single precision may be off one
+ENTRIES_PER_BLOCK = 1 << 19  # entries converted to double at a time while a table is built
+MAX_ROUNDING_ERROR = 1e-6  # of a ratio of one in single precision
 
 
 def _are_ones(values: AnyArray) -> bool:
@@ -39,28 +38,27 @@ def _are_ones(values: AnyArray) -> bool:
 
 
 def rows_per_block(columns: int) -> int:
-    """Give how many rows of so many columns are read at a time, so that a memory map stays on disk."""
+    """Return how many rows of a table are read at a time, so that a memory map stays on disk."""
     return max(ENTRIES_PER_BLOCK // max(columns, 1), 1)
 
 
 class TableFamily(Family):
-    """A table of float32 ratios (n, k) with cumulative sums to draw from: 14 bytes an entry.
+    """A table of float32 ratios (n, k) with cumulative sums to draw from: 14 bytes per entry.
 
-    What is drawn is exactly the stored law.  Subclasses make the table; they are final, because `draw_stratified` does
-    what `draw` does without calling it.
+    Draws follow the stored table exactly. Subclasses make the table.
 
     Parameters
     ----------
-    space
+    space : Points
         The points.
-    table
-        The ratios, (n, k).
-    checksum
-        Tells what the table was built from; None takes the table itself.
+    table : float32 array of shape (n, k)
+        The ratios.
+    checksum : int, optional
+        Identifies the data that the table was built from. Default: a checksum of the table itself.
     """
 
     space: Points
-    _column = "column"  # what users call a component
+    _column = "column"  # the word for a component in `names`
 
     def __init__(self, space: Points, table: AnyArray, checksum: int | None = None) -> None:
         self.space = space
@@ -75,7 +73,7 @@ class TableFamily(Family):
         """Whether the last component is the target: `with_uniform` added it, or the last column is one everywhere."""
         if self.k > self._ratios.shape[1]:
             return True
-        last, scale = self._ratios[:, -1], self._table.scale[-1]  # of a file perhaps, so a few rows first
+        last, scale = self._ratios[:, -1], self._table.scale[-1]  # perhaps a memory map, so look at a few rows first
         return _are_ones(scale * last[:: max(len(last) // 16, 1)]) and _are_ones(scale * last)
 
     @property
@@ -84,8 +82,8 @@ class TableFamily(Family):
         columns = [f"{self._column} {j}" for j in range(self._ratios.shape[1])]
         return [*columns, "uniform"] if self.k > len(columns) else columns
 
-    def with_uniform(self) -> Components:
-        """Give the same family with the target as one more component, the last; the tables are shared."""
+    def with_uniform(self) -> Family:
+        """Return the family with the target as one more component, the last; the tables are shared."""
         if self.space.target is not None:
             return Stack(self, Uniform(self.space))
         family = copy(self)
@@ -93,27 +91,27 @@ class TableFamily(Family):
         return family
 
     def state_dict(self) -> State:
-        """Return what a checkpoint is compared with: nothing changes."""
+        """Return what identifies the family: its class, its size and a checksum of its data."""
         return super().state_dict() | {"checksum": self._checksum()}
 
     def load_state_dict(self, state: State) -> None:
-        """Check that the state is of the same table; there is nothing else to load."""
+        """Check that the state is of a family built from the same data; there is nothing else to load."""
         require_entries(state, set(self.state_dict()), type(self).__name__)
         self.check_shape(state)
         if not same(state["checksum"], self._checksum()):
             raise CheckpointError(
-                f"The saved {type(self).__name__} is of other data: rebuild it from what it was built from, with the "
+                f"The saved {type(self).__name__} was built from other data: rebuild it from the same data, with the "
                 f"rows in the same order."
             )
 
     def _checksum(self) -> int:
-        """Return a number that tells tables apart."""
+        """Return a checksum of the data, which is computed once."""
         if self._sum is None:
             self._sum = crc32(self._ratios)  # type: ignore[arg-type]
         return self._sum
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Draw by the cumulative sums, and gather the rows."""
+        """Draw points by the cumulative sums, and gather their rows."""
         m = len(lanes)
         atoms, rows = np.empty(m, np.int64), np.empty((m, self.k))
         table = self._table
@@ -122,21 +120,26 @@ class TableFamily(Family):
         )
         return atoms, rows
 
-    def draw_stratified(
-        self, mixture: FloatArray, m: int, uniforms: Uniforms
-    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Give atoms, ratios, density and weights of a stratified draw, in one compiled call.
-
-        The numbers are those of the separate calls, up to where a block of uniforms ends.
-        """
+    def sample(
+        self,
+        mixture: FloatArray,
+        m: int,
+        batches: int,
+        allocate: Allocation,
+        state: FloatArray,
+        uniforms: Uniforms,
+    ) -> Sample:
+        """Make the draws of a sampler; a stratified batch takes one compiled call."""
+        if batches != 1 or not allocate.is_stratified:
+            return super().sample(mixture, m, batches, allocate, state, uniforms)
         atoms, rows, density, weights = np.empty(m, np.int64), np.empty((m, self.k)), np.empty(m), np.empty(m)
         table = self._table
         law = table.cumulative, table.guide, self._ratios, table.scale
         kernels.draw_stratified(mixture, uniforms.take(2 * m), *law, atoms, rows, density, weights)
-        return atoms, rows, density, weights
+        return atoms, rows, density, weights, None, state
 
     def ratios(self, atoms: IntArray) -> FloatArray:
-        """Gather the rows of these atoms."""
+        """Return the rows of these atoms."""
         atoms = as_atoms(atoms, self.space.n)
         rows = np.empty((len(atoms), self.k))
         kernels.gather_rows(self._ratios, self._table.scale, atoms, rows)
@@ -145,19 +148,26 @@ class TableFamily(Family):
 
 @final
 class Dense(TableFamily):
-    """Distributions from a table of probabilities p_j(i), or of ratios q_j(i) = p_j(i) / target(i), shape (n, k).
+    """Components from a table: probabilities p_j(i), or ratios q_j(i) = p_j(i) / target(i), of shape (n, k).
 
-    Arrays and memory maps are read in blocks and kept as float32 ratios with cumulative sums, 14 bytes an entry.  What
-    is drawn is exactly the stored law.
+    Arrays and memory maps are read in blocks and kept as float32 ratios with cumulative sums: 14 bytes per entry. Draws
+    follow the stored table exactly. A last column of ones counts as the uniform component.
 
     Parameters
     ----------
-    probabilities
-        (n, k), columns with sum one.
-    ratios
-        (n, k), columns with mean one under the target; give either.
-    target
-        (n,) law to be unbiased for, if not uniform.
+    probabilities : array-like of shape (n, k), optional
+        One column per component; each column sums to one. Pass either this or `ratios`.
+    ratios : array-like of shape (n, k), optional
+        One column per component; each column has mean one under the target.
+    target : array-like of shape (n,), optional
+        The distribution to be unbiased for. Default: uniform.
+
+    Raises
+    ------
+    TypeError
+        If both or neither of `probabilities` and `ratios` are passed.
+    ValueError
+        If entries are negative or not finite, or a column has the wrong sum.
 
     Examples
     --------
@@ -177,7 +187,7 @@ class Dense(TableFamily):
         target: ArrayLike | None = None,
     ) -> None:
         if (probabilities is None) == (ratios is None):
-            raise TypeError("Dense needs probabilities or ratios: give exactly one of the two.")
+            raise TypeError("Dense needs either probabilities or ratios: pass exactly one of the two.")
         name = "ratios" if probabilities is None else "probabilities"
         values = _as_table(ratios if probabilities is None else probabilities, name)
         space = Points(len(values), target)
@@ -208,9 +218,9 @@ def _check_sums(name: str, sums: FloatArray, dtype: np.dtype[np.generic]) -> Non
     off = np.abs(sums - 1) > tolerance
     if off.any():
         j = find_first(off)
-        what = "sum to one" if name == "probabilities" else "have mean one under the target"
+        what = "have sum one" if name == "probabilities" else "have mean one under the target"
         raise ValueError(
-            f"Every column of {name} must {what}; column {j} gives {sums[j]:.9g}. Divide it by that number."
+            f"Every column of {name} must {what}; that of column {j} is {sums[j]:.9g}. Divide the column by it."
         )
 
 
@@ -220,20 +230,35 @@ def _explain_refusal(name: str, row: FloatArray, i: int) -> str:
         j = find_first(bad)
         return f"{name} must be finite and not negative; entry [{i}, {j}] is {row[j]}."
     return (
-        f"{name} put mass on point {i}, whose target is zero or too small beside it (a ratio above 1e38). "
-        f"Set them to zero there, or give it more target."
+        f"{name} put mass on point {i}, whose target is zero or too small for it (a ratio above 1e38). Set them to "
+        f"zero there, or raise its target."
     )
 
 
 @final
 class Distances(TableFamily):
-    """Component j draws in proportion to the distance from centre j.
+    """Component j draws points in proportion to their distance from center j.
 
-    `p_j = (1 - smoothing) d_j / sum(d_j) + smoothing / n`.
+    With d_j(i) the distance of point i from center j, `p_j = (1 - smoothing) d_j / sum(d_j) + smoothing / n`.
 
-    The paper prints the root of the sum of squares below the fraction, which does not sum to one; this is normalised
-    by the sum of the distances, which also reproduces the paper's constant c.  X is read once, in blocks, so it may
-    be a memory map.  Under a target, sums are means under it.
+    The paper divides by the root of the sum of squares, which gives no distribution. Dividing by the sum of the
+    distances does, and reproduces the paper's constant c.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The points. They are read once, in blocks, so X may be a memory map.
+    centers : array-like of shape (k, d)
+        The centers.
+    smoothing : float, default 0.1
+        Share of the uniform distribution (or of the target) in every component.
+    target : array-like of shape (n,), optional
+        The distribution to be unbiased for. Sums are then means under it. Default: uniform.
+
+    Raises
+    ------
+    ValueError
+        If X or the centers have the wrong shape, are not finite, or are so large that distances overflow.
 
     Examples
     --------
@@ -252,7 +277,7 @@ class Distances(TableFamily):
         middles = as_floats(centers, "centers")
         if data.ndim != 2 or middles.ndim != 2 or data.shape[1] != middles.shape[1] or not data.size:
             raise ValueError(
-                f"X (n, d) and centers (k, d) must be tables with the same number of columns, got shapes "
+                f"X (n, d) and centers (k, d) must be tables with the same number of columns; got shapes "
                 f"{data.shape} and {middles.shape}."
             )
         if not len(middles) or not np.isfinite(middles).all():
@@ -264,9 +289,9 @@ class Distances(TableFamily):
 
 
 def _compute_distances(data: AnyArray, centers: FloatArray, space: Points) -> tuple[AnyArray, FloatArray, int]:
-    """Return the distances (n, k) in some unit, as float32, their means under the target in it, and a checksum of data.
+    """Return the distances (n, k) in some unit as float32, their means under the target, and a checksum of the data.
 
-    Not of the distances: matrix products round differently from machine to machine.
+    The checksum is not that of the distances, because matrix products round differently from machine to machine.
     """
     table = np.empty((len(data), len(centers)), dtype=np.float32)
     mean = np.zeros(len(centers))
@@ -290,7 +315,7 @@ def _compute_distances(data: AnyArray, centers: FloatArray, space: Points) -> tu
 
 
 def _block_distances(block: FloatArray, centers: FloatArray, start: int) -> FloatArray:
-    """Give the distances by one matrix product, and again directly where that cancels."""
+    """Return distances from one matrix product, computed again directly where digits cancel."""
     if not np.isfinite(block).all():
         row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
         raise ValueError(f"X must be finite; row {row} is not. Remove or impute it.")
@@ -312,6 +337,6 @@ def _normalise_table(table: AnyArray, mean: FloatArray, smoothing: float) -> Any
         if average > 0:
             table[:, j] *= np.float32((1 - smoothing) / average)
             table[:, j] += np.float32(smoothing)
-        else:  # every point is the centre: no distance to tell them apart
+        else:  # every point is the center
             table[:, j] = 1.0
     return table

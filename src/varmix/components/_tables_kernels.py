@@ -1,7 +1,7 @@
-"""Draws from tabulated laws: a cumulative sum, and a guide that says where in it to look.
+"""Compiled loops that draw from tables: cumulative sums with guides.
 
-The guide cuts [0, 1) into as many equal cells as it has entries less one and keeps the first index of each cell,
-so that a draw is one look-up and a search among the few indices of a cell, whatever the number of atoms.
+The guide cuts [0, 1) into equal cells and stores the first index of each cell. So a draw is one look-up and a search
+among the few indices of a cell, for any number of atoms.
 """
 
 import math
@@ -16,7 +16,7 @@ from varmix._kernels.jit import kernel
 
 @kernel
 def accumulate_sums(ratios: AnyArray, target: FloatArray, cumulative: FloatArray, largest: FloatArray) -> None:
-    """Write the running sums of ratio times target (an empty target is uniform) and the largest ratios."""
+    """Write the running sums of ratio times target and the largest ratios; an empty target is uniform."""
     columns = ratios.shape[1]
     n = ratios.shape[0]
     total = np.zeros(columns)
@@ -33,10 +33,10 @@ def accumulate_sums(ratios: AnyArray, target: FloatArray, cumulative: FloatArray
 
 @kernel
 def finish_sums(cumulative: FloatArray, guide: AnyArray, totals: FloatArray) -> None:
-    """Scale running sums to end at one, and write their guides and what they summed to.
+    """Scale running sums to end at one; write their guides and the sums before scaling.
 
-    The first index of a cell is the number of sums at or below its lower edge: a count and a running sum, which
-    unlike a walk from cell to cell has no branch to mispredict.
+    The first index of a cell is the number of sums at or below its lower edge. Counting has no branch to mispredict,
+    unlike a walk from cell to cell.
     """
     n = cumulative.shape[1]
     cells = guide.shape[1] - 1
@@ -46,7 +46,7 @@ def finish_sums(cumulative: FloatArray, guide: AnyArray, totals: FloatArray) -> 
         scale = 1.0 / total
         guide[j] = 0
         for i in range(n):
-            # Exactly one behind the last atom with mass, so that no atom without mass is ever drawn.
+            # Exactly one after the last atom with mass, so that no atom without mass is ever drawn.
             value = 1.0 if cumulative[j, i] >= total else min(cumulative[j, i] * scale, 1.0)
             value = value if value >= 0.0 else 0.0
             cumulative[j, i] = value
@@ -59,7 +59,7 @@ def finish_sums(cumulative: FloatArray, guide: AnyArray, totals: FloatArray) -> 
 
 @kernel
 def look_up(cumulative: FloatArray, guide: AnyArray, lane: int, u: float) -> int:
-    """Give the first index whose cumulative sum is above `u`."""
+    """Return the first index whose cumulative sum is above `u`."""
     cells = guide.shape[1] - 1
     cell = min(max(int(u * cells), 0), cells - 1)
     low = guide[lane, cell]
@@ -96,7 +96,7 @@ def draw_rows(
     atoms: IntArray,
     out: FloatArray,
 ) -> None:
-    """Draw one atom per lane and write its row of ratios: `draw_table` and `gather_rows` in one call."""
+    """Draw one atom per lane and write its ratios: `draw_table` and `gather_rows` in one call."""
     draw_table(lanes, uniforms, cumulative, guide, table.shape[0], atoms)
     gather_rows(table, scale, atoms, out)
 
@@ -117,10 +117,10 @@ def gather_rows(table: AnyArray, scale: FloatArray, atoms: IntArray, out: FloatA
 def store_block(
     block: FloatArray, target: FloatArray, given_ratios: bool, start: int, table: AnyArray, sums: FloatArray
 ) -> int:
-    """Store a block of probabilities or ratios as ratios; add its mass to `sums`; give the first bad row or -1.
+    """Store a block of probabilities or ratios as ratios and add its mass to `sums`; return the first bad row, or -1.
 
-    Bad is an entry that is negative or not finite, mass on an atom of target zero, or a ratio beyond float32.  An empty
-    target is uniform.
+    A row is bad if an entry is negative or not finite, has mass on an atom with target zero, or has a ratio beyond
+    float32. An empty target is uniform.
     """
     uniform = target.shape[0] == 0
     n = table.shape[0]
@@ -151,7 +151,7 @@ def draw_stratified(
     density: FloatArray,
     weights: FloatArray,
 ) -> None:
-    """Allocate, draw, gather and weigh in one call: for single draws the calls cost more than the work.
+    """Allocate slots, draw, gather ratios and weigh in one call: separate calls take longer than the work.
 
     The first half of the uniforms is for the slots, the second for the atoms.
     """

@@ -1,4 +1,4 @@
-"""Uniform: the uniform component, or the whole of plain sampling."""
+"""Uniform: the uniform component, which alone is plain sampling."""
 
 from typing import final
 
@@ -15,9 +15,20 @@ from varmix.components._uniform_kernels import draw_subsets
 
 @final
 class Uniform(Family):
-    """One component: the target law of the space, uniform if it has none.  Its ratio is one everywhere.
+    """One component: the target distribution of the space, which is uniform by default. All ratios are one.
 
-    Over `Subsets` it draws sets without replacement, every one with the same probability.
+    It is the last component of most families, where it keeps importance weights bounded, and plain sampling on its own.
+    Over `Subsets` it draws sets without replacement, all with the same probability.
+
+    Parameters
+    ----------
+    space : int, Points or Subsets
+        Number of points, or the space itself.
+
+    Raises
+    ------
+    TypeError
+        If `space` is anything else, such as the window of a replay buffer.
 
     Examples
     --------
@@ -37,21 +48,26 @@ class Uniform(Family):
         self.k = 1
         self.c = 1.0
         target = self.space.target if isinstance(self.space, Points) else None
-        # Without a target the table is empty: every lane is then beyond it, and uniform.
+        # Without a target the table is empty, and lanes beyond the table are uniform.
         self._table = Table(np.empty((self.space.n, 0)) if target is None else np.ones((self.space.n, 1)), target)
 
     @property
     def has_uniform(self) -> bool:
-        """True: it is nothing else."""
+        """Always True."""
         return True
 
     @property
+    def knows_inclusion(self) -> bool:
+        """Whether it draws sets: every point is then included with probability size / n."""
+        return isinstance(self.space, Subsets)
+
+    @property
     def names(self) -> list[str]:
-        """The name of the only component."""
+        """Name of the only component."""
         return ["uniform"]
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Draw from the target, whatever the lane."""
+        """Draw from the target for every lane; return atoms and ratios."""
         m, n = len(lanes), self.space.n
         atoms: IntArray
         if isinstance(self.space, Subsets):
@@ -63,17 +79,17 @@ class Uniform(Family):
         return atoms, np.ones((m, 1))
 
     def ratios(self, atoms: IntArray) -> FloatArray:
-        """One for every atom."""
+        """Return a ratio of one for every atom."""
         space = self.space
         checked = as_subsets(atoms, space.n, space.size) if isinstance(space, Subsets) else as_atoms(atoms, space.n)
         return np.ones((len(checked), 1))
 
     def inclusion(self, points: IntArray) -> FloatArray:
-        """Give the probability that a set holds a point, size / n for all of them."""
+        """Return the probability that a set includes a point: size / n for every point."""
         if not isinstance(self.space, Subsets):
-            raise TypeError(f"Only sets include points, and {self!r} draws points.")
+            raise TypeError(f"Inclusion probabilities need a space of Subsets, but {self!r} draws single points.")
         return np.full((len(as_atoms(points, self.space.n)), 1), self.space.size / self.space.n)
 
     def point_density(self, sets: IntArray, w: FloatArray) -> FloatArray:
-        """One for every point, as often as the weight says."""
+        """Return the weight of this component for every point of the sets."""
         return np.full(sets.shape, w[0])

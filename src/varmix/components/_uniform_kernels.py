@@ -1,4 +1,4 @@
-"""Subsets of points, listed in ascending order."""
+"""Compiled loops that draw subsets of points, listed in ascending order."""
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray
 from varmix._kernels.jit import kernel
@@ -7,7 +7,7 @@ from varmix._kernels.random import seed_state, uniform
 
 @kernel
 def insert_point(points: IntArray, count: int, point: int) -> bool:
-    """Put `point` into its place among the first `count`, unless it is there already."""
+    """Insert `point` into the first `count` points, in order; return False if it is there already."""
     place = count
     while place > 0 and points[place - 1] > point:
         place -= 1
@@ -21,9 +21,10 @@ def insert_point(points: IntArray, count: int, point: int) -> bool:
 
 @kernel
 def fill_uniformly(points: IntArray, count: int, n: int, state: AnyArray) -> None:
-    """Fill up the set, `count` points of which are there, with points drawn uniformly from the others.
+    """Fill a set that has `count` points with points drawn uniformly from the others.
 
-    The rank among the others is drawn, and the points below it are stepped over: no rejection, one number a point.
+    It draws the rank among the other points and steps over the points below, so it needs one random number per point
+    and no rejections.
     """
     for have in range(count, points.shape[0]):
         rest = n - have
@@ -39,7 +40,7 @@ def fill_uniformly(points: IntArray, count: int, n: int, state: AnyArray) -> Non
 
 @kernel
 def draw_subsets(uniforms: FloatArray, n: int, atoms: IntArray) -> None:
-    """Draw every row uniformly among the subsets of n points; two uniforms are enough for all of them."""
+    """Draw every row uniformly among the subsets of n points, using two uniforms for all of them."""
     state = seed_state(uniforms)
     for r in range(atoms.shape[0]):
         fill_uniformly(atoms[r], 0, n, state)

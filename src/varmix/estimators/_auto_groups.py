@@ -1,4 +1,4 @@
-"""auto: groups found in the data, class by dyadic bins of the row norm."""
+"""Groups found in data: the class of a point, cut into bins by the length of its row."""
 
 import math
 import warnings
@@ -8,92 +8,23 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
+from sklearn.exceptions import ConvergenceWarning
 
 from varmix._core.validation import AnyArray, FloatArray, IntArray, as_real, as_vector, unknown_choice
 from varmix._kernels.rows import write_lengths
 from varmix.components import Groups
 from varmix.components._labels import encode_labels
-from varmix.solvers._linear import Csr, as_rows, is_sparse
-
-
-def round_values(values: FloatArray) -> FloatArray:
-    """Give the numbers with 16 bits each: what differs by rounding only is equal.
-
-    Examples
-    --------
-    >>> bool(round_values(np.array([1 / 3])) == round_values(np.array([1 / 3 + 1e-9])))
-    True
-    """
-    mantissa, exponent = np.frexp(values)
-    return np.asarray(np.ldexp(np.round(mantissa * 65536.0), exponent))
-
-
-def nested_bins(groups: IntArray, values: FloatArray, shares: Sequence[float]) -> IntArray:
-    """Cut every group (0, 1, ...) where these shares of its points lie below; give `group * bins + bin`.
-
-    The bin of a point follows from how many points of its group have smaller values, so equal values are never torn
-    apart: they all go where the first of them would be.
-
-    Examples
-    --------
-    >>> nested_bins(np.zeros(8, dtype=int), np.array([1.0, 2, 3, 4, 5, 6, 7, 8]), (0.5, 0.75))
-    array([0, 0, 0, 0, 1, 1, 2, 2])
-    >>> nested_bins(np.zeros(4, dtype=int), np.ones(4), (0.5, 0.75))
-    array([0, 0, 0, 0])
-    """
-    labels = groups * (len(shares) + 1)
-    for members in _split_members(groups):
-        inside = values[members]
-        places = sorted({math.ceil(share * len(inside)) - 1 for share in shares})
-        if places:
-            bounds = np.partition(inside, places)[[math.ceil(share * len(inside)) - 1 for share in shares]]
-            labels[members] += np.searchsorted(bounds, inside)
-    return labels
-
-
-def _split_members(groups: IntArray) -> list[IntArray]:
-    order = np.argsort(groups, kind="stable")
-    ends = np.flatnonzero(np.diff(groups[order])) + 1
-    return np.split(order, ends)
-
-
-def merge_small(labels: IntArray, bins: int, least: int) -> IntArray:
-    """Let bins of fewer than `least` points join the next lower one of their group, the lowest the next higher one.
-
-    A group that is small as a whole stays as it is, in one bin: it has no neighbour of its own kind.
-
-    Examples
-    --------
-    >>> merge_small(np.array([0, 0, 1, 2, 3, 3, 4]), bins=3, least=2)
-    array([0, 0, 1, 1, 3, 3, 3])
-    """
-    counts = np.bincount(labels, minlength=-(-(int(labels.max()) + 1) // bins) * bins)
-    target = np.arange(len(counts))
-    for first in range(0, len(counts), bins):
-        filled = [label for label in range(first, first + bins) if counts[label]]
-        for lower, label in reversed(list(pairwise(filled))):
-            if counts[label] < least:
-                _join_group(label, lower, counts, target)
-        filled = [label for label in filled if counts[label]]
-        if len(filled) > 1 and counts[filled[0]] < least:
-            _join_group(filled[0], filled[1], counts, target)
-    return np.asarray(target[labels])
-
-
-def _join_group(label: int, other: int, counts: IntArray, target: IntArray) -> None:
-    target[target == label] = other
-    counts[other] += counts[label]
-    counts[label] = 0
-
+from varmix.solvers._linear import Csr, as_rows
 
 GROUP_KINDS = ("auto", "labels", "clusters", "norms")
 TASKS = ("classification", "regression")
-# Halves of halves, from below: the upper half by length, its upper half, ... six bins for lengths, three for targets.
+# Shares of a group below each cut: the upper half, its upper half, and so on. Six bins for lengths, three for targets.
 DYADIC_SHARES = tuple(1.0 - 0.5**level for level in range(1, 6))
 TENTH_SHARES = tuple(level / 10 for level in range(1, 10))
-MIN_POINTS_PER_GROUP = 32  # points in a group, or it joins its neighbour: fewer teach the mixture too little
-MAX_CLASSES, MAX_GROUPS = 64, 128  # more components than that are learned too slowly to pay
-MAX_CLUSTERS, MAX_POINTS_TO_CLUSTER = 16, 20_000  # clusters, and points that they are found from
+MIN_POINTS_PER_GROUP = 32  # smaller bins join a neighbour: a mixture learns too little from them
+MAX_CLASSES, MAX_GROUPS = 64, 128  # more components are learned too slowly to pay
+MAX_CLUSTERS, MAX_POINTS_TO_CLUSTER = 16, 20_000
 
 
 def auto(
@@ -106,41 +37,45 @@ def auto(
     resplit: str | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> Groups:
-    """Give a family of groups for `varmix.vrm`, without being told what the groups are.
+    """Find groups in data, and return them as a family for `varmix.Sampler` or `varmix.vrm`.
 
     Parameters
     ----------
-    X
-        (n, d) features, an array or a sparse matrix.  Only lengths of rows matter (for clusters, the rows).
-    y
-        (n,) classes or targets, where there are any.
-    kind
-        What points of a group have in common.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Features. Only the lengths of the rows matter, except for "clusters".
+    y : array-like of shape (n_samples,), optional
+        Classes or targets. Default: None, groups without a target.
+    kind : {"auto", "labels", "norms", "clusters"}, default "auto"
+        What the points of a group have in common.
 
-        "auto"
-            Their class and about their length: inside every class the upper half by length of the rows, its upper
-            half, and so on, six bins at most.  For regression the distance of the target from its median, in three
-            such bins, takes the place of the class; without `y` there is the length alone.
-        "labels"
-            Their class.
-        "norms"
-            Their tenth by length.
-        "clusters"
-            Their cluster, one of 16 at most (k-means of scikit-learn, on up to 20,000 points).
-    task
-        "classification" or "regression"; None takes strings, booleans and up to 64 distinct whole numbers for classes.
-    replacement, resplit
-        As of `varmix.Groups`; without replacement it is the reshuffled mixture.
-    rng
-        Seed or generator, for clusters.
+        - "auto": their class, and about the length of their row. Every class is cut into at most six bins by length:
+          the lower half, the next quarter, the next eighth, and so on. For regression the distance of the target from
+          its median replaces the class, in three such bins. Without `y` only the length counts.
+        - "labels": their class.
+        - "norms": the tenth of the points that the length of their row falls into.
+        - "clusters": one of at most 16 clusters, found by scikit-learn's k-means from at most 20,000 points.
+    task : {"classification", "regression"}, optional
+        What `y` is for. Default: classification if `y` holds strings, booleans or at most 64 distinct whole numbers.
+    replacement : bool, default False
+        Whether groups are drawn from with replacement, see `varmix.Groups`. False is the reshuffled mixture.
+    resplit : {"norms"}, optional
+        "norms" cuts every group by the norms last seen, see `varmix.Groups`. Default: None, groups stay as they are.
+    rng : int or numpy.random.Generator, optional
+        Seed or generator for "clusters". Default: None, a new seed.
+
+    Returns
+    -------
+    Groups
+        The family. `auto_labels` returns the labels alone.
 
     Notes
     -----
-    The gradient of a linear model is a slope times a row: the class and the target say most about the slope that can
-    be said beforehand, the length says the rest.  Of the constructors that were measured on eight data sets this one
-    left the least excess loss.  Rows of equal length (up to five digits) are never torn apart, so the order of the
-    points does not matter, and groups of fewer than 32 points join their neighbour in the same class.  Of more than 64
-    classes the rarest count as one, and many classes have fewer bins.
+    The gradient of a linear model is a slope times a row. Class and target predict the slope, and the length is that of
+    the row. Of all kinds that were measured on eight data sets, "auto" left the smallest excess loss.
+
+    Rows whose lengths agree to about five digits stay together, so the order of the points does not matter. Bins of
+    fewer than 32 points join a neighbour in the same class. Of more than 64 classes the rarest are merged into one.
+    Many classes get fewer bins each.
 
     Examples
     --------
@@ -152,7 +87,7 @@ def auto(
     [0, 1, 2, 3, 6, 7, 8, 9]
     >>> (1000 * family.masses).round().tolist()
     [250.0, 125.0, 63.0, 62.0, 250.0, 125.0, 63.0, 62.0]
-    >>> sampler = varmix.vrm(family, rng=0)
+    >>> sampler = varmix.Sampler(family, rng=0)
     """
     labels = auto_labels(X, y, kind=kind, task=task, rng=rng)
     options: dict[str, Any] = {} if resplit is None else {"resplit": resplit}
@@ -167,7 +102,30 @@ def auto_labels(
     task: str | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> IntArray:
-    """Give the labels of the groups of `auto`, one per point; with classes, `class * bins + bin`.
+    """Return the labels of the groups that `auto` finds.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Features.
+    y : array-like of shape (n_samples,), optional
+        Classes or targets. Default: None, groups without a target.
+    kind : {"auto", "labels", "norms", "clusters"}, default "auto"
+        What the points of a group have in common, see `auto`.
+    task : {"classification", "regression"}, optional
+        What `y` is for. Default: classification if `y` holds strings, booleans or at most 64 distinct whole numbers.
+    rng : int or numpy.random.Generator, optional
+        Seed or generator for "clusters". Default: None, a new seed.
+
+    Returns
+    -------
+    array of shape (n_samples,)
+        One label per point. For "auto" it is `class * bins + bin`.
+
+    Raises
+    ------
+    ValueError
+        If `kind` or `task` is unknown, if X or y is invalid, or if "labels" are asked for and y holds no classes.
 
     Examples
     --------
@@ -178,7 +136,7 @@ def auto_labels(
         raise ValueError(unknown_choice("kind of groups", kind, GROUP_KINDS))
     if task is not None and task not in TASKS:
         raise ValueError(unknown_choice("task", task, TASKS))
-    if is_sparse(X):
+    if issparse(X):
         X = X.tocsr()  # type: ignore[union-attr]
     rows, (n, _) = as_rows(X)
     if kind == "clusters":
@@ -189,37 +147,30 @@ def auto_labels(
     write_lengths(rows, 0.0, norms)
     norms = round_values(norms)
     if kind == "norms":
-        return merge_small(
-            nested_bins(np.zeros(n, dtype=np.int64), norms, TENTH_SHARES), len(TENTH_SHARES) + 1, MIN_POINTS_PER_GROUP
-        )
+        return cut_into_bins(np.zeros(n, dtype=np.int64), norms, TENTH_SHARES)
     outer = _label_targets(y, n, task)
     inner = DYADIC_SHARES[: max(MAX_GROUPS // (int(outer.max()) + 1), 1) - 1]
-    return merge_small(nested_bins(outer, norms, inner), len(inner) + 1, MIN_POINTS_PER_GROUP)
+    return cut_into_bins(outer, norms, inner)
 
 
-def _label_targets(y: ArrayLike | None, n: int, task: str | None) -> IntArray:
-    """Give the part of a label that the target decides."""
-    if y is None:
-        return np.zeros(n, dtype=np.int64)
-    if _are_classes(y, task):
-        return _merge_rarest(_encode_classes(y, n, task))
-    targets = as_vector(y, "y", n)
-    far = round_values(np.abs(targets - np.median(targets)))
-    return merge_small(nested_bins(np.zeros(n, dtype=np.int64), far, DYADIC_SHARES[:2]), 3, MIN_POINTS_PER_GROUP)
+def _find_clusters(X: ArrayLike | Csr, n: int, rng: int | np.random.Generator | None) -> IntArray:
+    """Return the cluster of every point; the clusters are found from some of them."""
+    from sklearn.cluster import MiniBatchKMeans  # here, because it takes a second to import
 
-
-def _are_classes(y: ArrayLike, task: str | None) -> bool:
-    if task is not None:
-        return task == "classification"
-    values = np.asarray(y)
-    if values.dtype.kind not in "fiu":
-        return True
-    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.floor(values)).all()):
-        return False
-    return len(np.unique(values)) <= MAX_CLASSES
+    generator = np.random.default_rng(rng)
+    rows: Any = X if issparse(X) else as_real(cast(ArrayLike, X), "X")
+    sample = rows
+    if n > MAX_POINTS_TO_CLUSTER:
+        sample = rows[np.sort(generator.choice(n, MAX_POINTS_TO_CLUSTER, replace=False))]
+    count = min(MAX_CLUSTERS, max(n // MIN_POINTS_PER_GROUP, 1))
+    means = MiniBatchKMeans(count, n_init=1, random_state=int(generator.integers(2**31)))
+    with warnings.catch_warnings():  # with fewer distinct points than clusters some stay empty, which does no harm
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return np.asarray(means.fit(sample).predict(rows), dtype=np.int64)
 
 
 def _encode_classes(y: ArrayLike | None, n: int, task: str | None) -> IntArray:
+    """Return classes as whole numbers from zero on."""
     if y is None or not _are_classes(y, task):
         given = "there is no y" if y is None else "y holds numbers to be predicted"
         raise ValueError(f'Groups by labels need classes, and {given}. Use kind="auto" or kind="norms".')
@@ -233,27 +184,112 @@ def _encode_classes(y: ArrayLike | None, n: int, task: str | None) -> IntArray:
     return encode_labels(values)[1].astype(np.int64)
 
 
+def _are_classes(y: ArrayLike, task: str | None) -> bool:
+    """Return whether y holds classes: `task` decides, or else its values."""
+    if task is not None:
+        return task == "classification"
+    values = np.asarray(y)
+    if values.dtype.kind not in "fiu":
+        return True
+    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.floor(values)).all()):
+        return False
+    return len(np.unique(values)) <= MAX_CLASSES
+
+
+def _label_targets(y: ArrayLike | None, n: int, task: str | None) -> IntArray:
+    """Return the class of every point, or the bin of its target."""
+    if y is None:
+        return np.zeros(n, dtype=np.int64)
+    if _are_classes(y, task):
+        return _merge_rarest(_encode_classes(y, n, task))
+    targets = as_vector(y, "y", n)
+    far = round_values(np.abs(targets - np.median(targets)))
+    return cut_into_bins(np.zeros(n, dtype=np.int64), far, DYADIC_SHARES[:2])
+
+
 def _merge_rarest(classes: IntArray) -> IntArray:
-    """Let the rarest count as one, where there are too many."""
+    """Merge the rarest classes into one if there are too many."""
     counts = np.bincount(classes)
     if len(counts) <= MAX_CLASSES:
         return classes
-    place = np.empty(len(counts), dtype=np.int64)
-    place[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
-    return np.asarray(np.minimum(place, MAX_CLASSES - 1)[classes])
+    rank = np.empty(len(counts), dtype=np.int64)
+    rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
+    return np.asarray(np.minimum(rank, MAX_CLASSES - 1)[classes])
 
 
-def _find_clusters(X: ArrayLike | Csr, n: int, rng: int | np.random.Generator | None) -> IntArray:
-    from sklearn.cluster import MiniBatchKMeans
-    from sklearn.exceptions import ConvergenceWarning
+def round_values(values: FloatArray) -> FloatArray:
+    """Round numbers to 16 bits each, so that numbers that differ by rounding errors only become equal.
 
-    generator = np.random.default_rng(rng)
-    rows: Any = X if is_sparse(X) else as_real(cast(ArrayLike, X), "X")
-    some = (
-        rows if n <= MAX_POINTS_TO_CLUSTER else rows[np.sort(generator.choice(n, MAX_POINTS_TO_CLUSTER, replace=False))]
-    )
-    count = min(MAX_CLUSTERS, max(n // MIN_POINTS_PER_GROUP, 1))
-    means = MiniBatchKMeans(count, n_init=1, random_state=int(generator.integers(2**31)))
-    with warnings.catch_warnings():  # fewer distinct points than clusters: some stay empty, and that is all
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return np.asarray(means.fit(some).predict(rows), dtype=np.int64)
+    Examples
+    --------
+    >>> bool(round_values(np.array([1 / 3])) == round_values(np.array([1 / 3 + 1e-9])))
+    True
+    """
+    mantissa, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.round(mantissa * 65536.0), exponent))
+
+
+def cut_into_bins(groups: IntArray, values: FloatArray, shares: Sequence[float]) -> IntArray:
+    """Cut every group (0, 1, ...) into bins by value, merge small bins, and return `group * bins + bin`."""
+    return merge_small_bins(nest_bins(groups, values, shares), len(shares) + 1, MIN_POINTS_PER_GROUP)
+
+
+def nest_bins(groups: IntArray, values: FloatArray, shares: Sequence[float]) -> IntArray:
+    """Cut every group where the given shares of its points lie below, and return `group * bins + bin`.
+
+    The number of points of the group with smaller values decides the bin. So equal values stay together: they all go
+    where the first of them would go.
+
+    Examples
+    --------
+    >>> nest_bins(np.zeros(8, dtype=int), np.array([1.0, 2, 3, 4, 5, 6, 7, 8]), (0.5, 0.75))
+    array([0, 0, 0, 0, 1, 1, 2, 2])
+    >>> nest_bins(np.zeros(4, dtype=int), np.ones(4), (0.5, 0.75))
+    array([0, 0, 0, 0])
+    """
+    labels = groups * (len(shares) + 1)
+    for members in _split_members(groups):
+        inside = values[members]
+        places = sorted({math.ceil(share * len(inside)) - 1 for share in shares})
+        if places:
+            bounds = np.partition(inside, places)[[math.ceil(share * len(inside)) - 1 for share in shares]]
+            labels[members] += np.searchsorted(bounds, inside)
+    return labels
+
+
+def _split_members(groups: IntArray) -> list[IntArray]:
+    """Return the points of every group."""
+    order = np.argsort(groups, kind="stable")
+    ends = np.flatnonzero(np.diff(groups[order])) + 1
+    return np.split(order, ends)
+
+
+def merge_small_bins(labels: IntArray, bins: int, least: int) -> IntArray:
+    """Merge every bin of fewer than `least` points with the next lower one of its group.
+
+    The lowest bin joins the next higher one. A group that is small as a whole becomes one bin: other groups are not its
+    neighbours.
+
+    Examples
+    --------
+    >>> merge_small_bins(np.array([0, 0, 1, 2, 3, 3, 4]), bins=3, least=2)
+    array([0, 0, 1, 1, 3, 3, 3])
+    """
+    counts = np.bincount(labels, minlength=-(-(int(labels.max()) + 1) // bins) * bins)
+    target = np.arange(len(counts))
+    for first in range(0, len(counts), bins):
+        filled = [label for label in range(first, first + bins) if counts[label]]
+        for lower, label in reversed(list(pairwise(filled))):
+            if counts[label] < least:
+                _join_bin(label, lower, counts, target)
+        filled = [label for label in filled if counts[label]]
+        if len(filled) > 1 and counts[filled[0]] < least:
+            _join_bin(filled[0], filled[1], counts, target)
+    return np.asarray(target[labels])
+
+
+def _join_bin(label: int, other: int, counts: IntArray, target: IntArray) -> None:
+    """Move all points of a bin to another one."""
+    target[target == label] = other
+    counts[other] += counts[label]
+    counts[label] = 0

@@ -1,175 +1,83 @@
-"""MixtureKMeans: minibatch k-means that draws points far from their centers more often."""
+"""MixtureKMeans: minibatch k-means that draws points far from their centers more often.
 
+The file follows one `fit`: check the parameters, choose initial centers, choose the sampler of the batches, take steps
+until a rule stops them. `Descent`, which takes the steps, comes last.
+"""
+
+import math
 import sys
+import warnings
+from copy import deepcopy
 from functools import cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.sparsefuncs import mean_variance_axis
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _is_arraylike_not_scalar,
+    check_is_fitted,
+    validate_data,
+)
 from threadpoolctl import ThreadpoolController
 
-from varmix._core.validation import AnyArray, FloatArray, as_count, as_number, rollback_on_error
-from varmix._sampler import Sampler
+from varmix._core.validation import (
+    AnyArray,
+    FloatArray,
+    IntArray,
+    as_count,
+    as_number,
+    rollback_on_error,
+    unknown_choice,
+)
+from varmix._presets import uniform, vrm
+from varmix._sampler import Sampler, as_family
 from varmix.allocate import Allocation
+from varmix.components import Distances
+from varmix.components._labels import choose_dtype
 from varmix.components._tables import rows_per_block
-from varmix.estimators.clustering._descent import Descent, SwitchAfter
-from varmix.estimators.clustering._init_centers import CenterInit
-from varmix.estimators.clustering._samplers import SamplerSpec
-from varmix.estimators.clustering._seeding import assign_points
+from varmix.estimators import _kmeans_kernels as kernels
+from varmix.estimators._seeding import (
+    LARGE_GAIN,
+    Seeding,
+    SwitchAfter,
+    as_centers,
+    as_sample_weights,
+    assign_points,
+    by_seeding,
+    cells,
+    check_finite,
+    choose_shift,
+    estimate_gain,
+    plus_plus,
+    read_rows,
+    seeded,
+)
 from varmix.learners import Learner
-
-
-class StoppingRule:
-    """Watches a moving average of the inertia of batches, and how far the centres go.
-
-    Parameters
-    ----------
-    alpha
-        How much the last batch counts in the average.
-    tolerance
-        Stop when the centres have moved by no more than this, squared and added up; 0 never stops.
-    patience
-        Stop after so many batches without a lower average; None never stops.
-
-    Examples
-    --------
-    >>> stopping = StoppingRule(alpha=1.0, tolerance=0.0, patience=2)
-    >>> [stopping.see([loss]) for loss in (9.0, 5.0, 4.0, 4.5, 4.2)]
-    [False, False, False, False, True]
-    """
-
-    def __init__(self, alpha: float, tolerance: float = 0.0, patience: int | None = 10) -> None:
-        self.alpha, self.tolerance, self.patience = min(alpha, 1.0), tolerance, patience
-        self.average: float | None = None
-        self._least, self._waited, self._begun = np.inf, 0, False
-
-    def see(self, losses: Any, moved: float = np.inf) -> bool:  # noqa: ANN401
-        """Take in the inertia of some batches, and how far they moved the centres; say whether to stop."""
-        for loss in losses:
-            if not self._begun:  # the first batch says how good the start was, and nothing about progress
-                self._begun = True
-                continue
-            self.average = loss if self.average is None else (1 - self.alpha) * self.average + self.alpha * loss
-            self._waited = 0 if self.average < self._least else self._waited + 1
-            self._least = min(self._least, self.average)
-        if self.tolerance > 0.0 and moved <= self.tolerance and self.average is not None:
-            return True
-        return self.patience is not None and self.average is not None and self._waited >= self.patience
-
-
-def mean_variance(X: Any) -> float:  # noqa: ANN401
-    """Give the mean of the variances of all features, in blocks: what tolerances are relative to."""
-    if hasattr(X, "toarray"):
-        from sklearn.utils.sparsefuncs import mean_variance_axis
-
-        return float(mean_variance_axis(X, axis=0)[1].mean())
-    n, d = X.shape
-    first: AnyArray = np.asarray(X[0], dtype=np.float64)
-    sums: FloatArray = np.zeros(d)
-    squares: FloatArray = np.zeros(d)
-    rows = rows_per_block(d)
-    for start in range(0, n, rows):
-        block = X[start : start + rows] - first
-        sums += block.sum(axis=0)
-        squares += (block**2).sum(axis=0)
-    return float((squares / n - (sums / n) ** 2).mean())
-
-
-POINTS_BETWEEN_LOOKS = 10  # points a cluster between two looks
-
-
-class CenterReassignment:
-    """Moves centres that have too few points, once so many points were seen, or at once where one has none at all.
-
-    Parameters
-    ----------
-    ratio
-        Part of the largest count below which a count is too low; 0 moves none.
-    rng
-        Where the points come from that centres are put on.
-    since
-        Points seen since the last look.
-    """
-
-    def __init__(self, ratio: float, rng: np.random.Generator, since: int = 0, verbose: int = 0) -> None:
-        self.ratio, self.since, self.verbose = ratio, since, verbose
-        self._rng = rng
-
-    def look(self, descent: Descent) -> None:
-        """Look at the counts after the steps of a receipt, if it is time."""
-        self.since += len(descent.losses) * descent.batch
-        if self.ratio == 0.0 or (
-            self.since < POINTS_BETWEEN_LOOKS * len(descent.counts) and descent.counts.min() > 0.0
-        ):
-            return
-        self.since = 0
-        number = descent.reassign(self.ratio, self._rng)
-        if self.verbose and number:
-            print(f"Reassigning {number} cluster centers.")
-
-
-def run_until(
-    descent: Descent,
-    sampler: Sampler | SwitchAfter,
-    steps: int,
-    stopping: StoppingRule,
-    reassigning: CenterReassignment,
-    verbose: int = 0,
-) -> None:
-    """Take so many steps, fewer where it stops before."""
-    while descent.steps < steps:
-        before = descent.centers if stopping.tolerance > 0.0 else None  # a tolerance is about single steps
-        descent.round(sampler, steps - descent.steps if before is None else 1)
-        moved = np.inf if before is None else float(((descent.centers - before) ** 2).sum())
-        reassigning.look(descent)
-        if verbose:
-            print(f"Minibatch step {descent.steps}/{steps}: mean batch inertia: {descent.inertia:.6g}")
-        if stopping.see(descent.losses, moved):
-            if verbose:
-                print(f"Converged at step {descent.steps}/{steps}.")
-            return
-
-
-def check_parameters(model: Any) -> tuple[CenterInit, SamplerSpec]:  # noqa: ANN401
-    """Refuse parameters that mean nothing; give how to begin, and what draws the batches."""
-    for name in ("n_clusters", "batch_size", "max_iter"):
-        as_count(getattr(model, name), name)
-    for name, least in (("max_steps", 1), ("init_size", 1), ("max_no_improvement", 0)):
-        if getattr(model, name) is not None:
-            as_count(getattr(model, name), name, least=least)
-    for name in ("tol", "reassignment_ratio"):
-        if not 0.0 <= as_number(getattr(model, name), name) < np.inf:
-            raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(model, name)!r}.")
-    if not isinstance(model.n_init, str):
-        as_count(model.n_init, "n_init")
-    initial = CenterInit(model.n_clusters, model.init, model.n_init, model.init_size, model.batch_size, model.verbose)
-    choice = SamplerSpec(model.components, model.gamma, model.learner, model.allocate)
-    initial.check()
-    choice.check()
-    return initial, choice
-
-
-def one_thread() -> Any:  # noqa: ANN401
-    """Keep BLAS to one thread inside: products of a hundred rows would mostly wait for the others."""
-    return _get_controller().limit(limits=1, user_api="blas")
-
-
-@cache
-def _get_controller() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through all libraries that are loaded, so once
-
+from varmix.literature import vrb
+from varmix.meter import GainMeter
+from varmix.solvers._linear import Csr, unchecked_rows
+from varmix.solvers._loop import check_space
 
 SUPPORTED_DTYPES = (np.float64, np.float32)
+INIT_METHODS = ("k-means++", "random")
+MIXTURE_NAMES, OTHER_NAMES = ("seeding", "distances"), ("uniform", "shuffle", "vrb")
+INITS_BY_DEFAULT = 3  # inits of which the best is taken, for methods that take little time or end far from the optimum
+RANDOM_CENTERS = 10  # random points whose distances are the components "distances", as in section 6.4
+PROBED_POINTS = 1024  # points that the gain of cells is estimated from
+POINTS_BETWEEN_CHECKS = 10  # points per cluster between two checks for clusters with few points
 
 
 class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Minibatch k-means whose batches a mixture draws: far points more often, with weights that make up for it.
+    """Minibatch k-means with batches from a mixture: points far from their centers are drawn more often.
 
-    Names are those of `MiniBatchKMeans`:
+    Importance weights correct for the unequal probabilities. The parameters are those of scikit-learn's
+    `MiniBatchKMeans`, with these exceptions:
 
     * Missing parameters: `compute_labels`.
     * Other defaults: `reassignment_ratio`.
@@ -177,65 +85,83 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     Parameters
     ----------
-    n_clusters
+    n_clusters : int, default 8
         Number of clusters.
-    init
-        "k-means++", "random", an array of centres, or a function of (X, n_clusters, random_state) that gives one.
-    n_init
-        Inits of which the best is taken; "auto" is 3 for "random" and functions, else 1.
-    init_size
-        Points that the init looks at: three batches unless told, or three a cluster where that would be fewer than
-        clusters.  The number of points, or more, seeds over all of them.
-    batch_size
-        Points in a batch.
-    max_iter
-        Passes over the data at most.
-    max_steps
-        Batches at most, if not None.
-    components
-        Where batches come from.
+    init : {"k-means++", "random"}, array-like of shape (n_clusters, n_features) or callable, default "k-means++"
+        Method that chooses the initial centers, or the centers. A callable takes X, n_clusters and random_state, and
+        returns centers.
+    n_init : int or "auto", default "auto"
+        Number of inits. The one with the lowest inertia is taken. "auto" is 3 for "random" and for callables, and 1
+        otherwise.
+    init_size : int, optional
+        Number of points that an init looks at. The number of points of X, or more, chooses centers among all of them.
+        Default: three batches, or three points per cluster if three batches are fewer points than clusters.
+    batch_size : int, default 1024
+        Number of points in a batch.
+    max_iter : int, default 100
+        Largest number of epochs.
+    max_steps : int, optional
+        Largest number of batches. Default: only `max_iter` counts.
+    components : str, array-like of shape (n_samples,) or family, default "seeding"
+        What the batches are drawn from.
 
-        "seeding"
-            Cells of points with the same nearest seed and about the same distance to it, set up when that pays: where
-            init has looked at a part of the points and they promise little, the first epoch is plain reshuffling.
-        "distances"
-            In proportion to the distances to ten random points, as in the paper; X must be dense.
-        "uniform", "shuffle", "vrb"
-            No mixture: uniform with replacement, random reshuffling, `varmix.literature.vrb`.
-        Labels or a family
-            One label per row of X, or a family over as many points; a copy of it is used.
-    allocate, gamma, learner
-        As of `varmix.vrm`; for "seeding" as of `cells`.
-    tol
-        Stop when the centres have moved by no more than this in a step, squared, added up and relative to the mean
-        variance of the features; 0 never stops by that.
-    max_no_improvement
-        Stop after so many batches without a lower moving average of their inertia; None never stops by that.
-    reassignment_ratio
-        Centres that were given less than this part of what the largest was given are put on points of the batch.
-        `MiniBatchKMeans` has 0.01; 0 never does it, because small clusters of far points are what lowers the inertia
-        most (with 0.01 it stayed 3.5 times as high where there are outliers).
-    random_state
-        Seed, `RandomState` or None.
-    verbose
-        Whether to print how it goes.
+        - "seeding": cells of points with the same nearest initial center and about the same distance to it. If the
+          init has looked at a part of the points, and they promise little gain, the first epoch is plain shuffling.
+        - "distances": a mixture of ten distributions, each in proportion to the distances to a random point, as in the
+          paper. X must be dense.
+        - "uniform", "shuffle", "vrb": no mixture, but uniform draws with replacement, plain shuffling, or
+          `varmix.literature.vrb`.
+        - An array of labels: groups of the points with the same label.
+        - A family of components over the points. `fit` uses a copy of it.
+    allocate : Allocation, optional
+        How the slots of a batch are distributed over the components. Default: that of `varmix.vrm`; for "seeding"
+        `varmix.allocate.stratified`.
+    gamma : float, optional
+        Smallest share of the uniform component. Default: 0.1, or that of the learner.
+    learner : Learner, optional
+        Learner that adapts the mixture. Default: that of `varmix.vrm`; for "seeding" `varmix.learners.Neyman`.
+    tol : float, default 0.0
+        Stop when a step moves the centers by a squared distance, summed over centers, of at most `tol` times the mean
+        variance of the features. 0 turns this rule off.
+    max_no_improvement : int, optional
+        Stop when the moving average of the inertia of the batches has had no new minimum for so many batches. The rule
+        is checked after every group of steps that run in one compiled call, up to 1,024 draws; `MiniBatchKMeans` checks
+        it after every batch. None turns it off. Default: 10.
+    reassignment_ratio : float, default 0.0
+        Move centers whose count is below this fraction of the largest count to points of the batch. The default of
+        `MiniBatchKMeans` is 0.01. Here it is 0, which moves none, because small clusters of far points lower the
+        inertia most: with 0.01 the inertia of data with outliers was up to 3.5 times as high.
+    random_state : int, RandomState or None, default None
+        Seed. An instance of `RandomState` is advanced by every fit.
+    verbose : int, default 0
+        Whether to print the progress.
 
     Attributes
     ----------
-    cluster_centers_
-        (n_clusters, n_features).
-    labels_
-        (n,) the cluster of every point.
-    inertia_
-        Weighted sum of the squared distances to the nearest centre.
-    n_iter_, n_steps_
-        Passes over the data, begun ones included, and batches.
-    mixture_
-        What the mixture of `fit` was at the end; the uniform law is last, and all there is while it reshuffles.
-    gain_
-        Second moment under uniform sampling over that of the batches of `fit`, with its 95 % interval.
-    counts
-        (n_clusters,) the sums of weights that the centres were given.
+    cluster_centers_ : array of shape (n_clusters, n_features)
+        The centers.
+    labels_ : array of shape (n_samples,)
+        Index of the nearest center of every point.
+    inertia_ : float
+        Weighted sum of the squared distances to the nearest center.
+    n_iter_ : int
+        Number of epochs, including the one that was not finished.
+    n_steps_ : int
+        Number of batches.
+    mixture_ : array of shape (n_components,)
+        Mixture at the end of `fit`. The uniform component is last, and the only one during plain shuffling.
+    gain_ : varmix.meter.Interval
+        Second moment under uniform sampling divided by the one of the batches of `fit`, with its 95 % interval.
+    counts : array of shape (n_clusters,)
+        Sum of the weights of the points that each center was moved by.
+    n_features_in_ : int
+        Number of features of X.
+    feature_names_in_ : array of shape (n_features,)
+        Names of the features, if X has string names.
+
+    See Also
+    --------
+    varmix.estimators.clustering : The parts of it, for loops of your own.
 
     Examples
     --------
@@ -287,100 +213,676 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         self.verbose = verbose
 
     def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
-        """Find the clusters of the rows of X; y is ignored."""
-        initial, choice = check_parameters(self)
-        with rollback_on_error(self), one_thread():
-            X = self._rows(X, reset=True)
-            costs = self._costs(sample_weight, X)
+        """Find the clusters of the rows of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points. C-contiguous arrays and CSR matrices in single or double precision are not copied.
+        y : None, default None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the points. They multiply the importance weights and the norms that the mixture learns from.
+            Default: one for every point.
+
+        Returns
+        -------
+        MixtureKMeans
+            The fitted estimator.
+        """
+        self._check_parameters()
+        with rollback_on_error(self), limit_blas_threads():
+            X = self._check_rows(X, reset=True)
+            weights = self._check_weights(sample_weight, X)
             n, batch = X.shape[0], min(self.batch_size, X.shape[0])
-            self._check_enough(n)
-            random_state = check_random_state(self.random_state)
-            centers, seeding = initial.begin(X, costs, random_state)
-            rng = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
-            remember = choice.from_seeding and seeding is None
-            descent = Descent(X, centers, batch=batch, sample_weight=costs, remember=remember)
-            sampler = choice.sampler(X, descent, seeding, costs, rng)
+            self._check_enough_points(n)
+            self._random_state = check_random_state(self.random_state)
+            centers, seeding = self._init_centers(X, weights, self._random_state)
+            rng = np.random.default_rng(self._random_state.randint(2**31 - 1, size=4))
+            remember = seeding is None and isinstance(self.components, str) and self.components == "seeding"
+            descent = Descent(X, centers, batch=batch, sample_weight=weights, remember=remember)
+            sampler = self._make_sampler(X, descent, seeding, weights, rng)
             steps = min(self.max_iter * n // batch, self.max_steps or sys.maxsize)
             tolerance = self.tol * mean_variance(X) if self.tol else 0.0
             stopping = StoppingRule(2.0 * batch / (n + 1), tolerance, self.max_no_improvement)
-            reassigning = CenterReassignment(self.reassignment_ratio, rng, verbose=self.verbose)
-            run_until(descent, sampler, steps, stopping, reassigning, self.verbose)
+            self._points_since_check = 0
+            self._take_steps(descent, sampler, steps, stopping, rng)
             self.n_steps_ = descent.steps
             self.n_iter_ = -(-descent.steps * batch // n)
             self.mixture_, self.gain_ = sampler.mixture, descent.meter.gain
-            self._random_state, self._since = random_state, reassigning.since
-            self._keep(descent, X, costs)
+            self._store_centers(descent, X, weights)
         return self
 
     def partial_fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
-        """Take one step with all rows of X as the batch; y is ignored.  The first call begins with centres from X."""
-        initial, _ = check_parameters(self)
+        """Take one step with all rows of X as the batch.
+
+        The first call chooses initial centers among these rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points of the batch.
+        y : None, default None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the points. Default: one for every point.
+
+        Returns
+        -------
+        MixtureKMeans
+            The estimator.
+        """
+        self._check_parameters()
         first = not hasattr(self, "cluster_centers_")
-        with rollback_on_error(self), one_thread():
-            X = self._rows(X, first, SUPPORTED_DTYPES if first else self.cluster_centers_.dtype)
-            costs = self._costs(sample_weight, X)
+        with rollback_on_error(self), limit_blas_threads():
+            X = self._check_rows(X, first, SUPPORTED_DTYPES if first else self.cluster_centers_.dtype)
+            weights = self._check_weights(sample_weight, X)
             if first:
-                self._check_enough(X.shape[0])
+                self._check_enough_points(X.shape[0])
                 self._random_state = check_random_state(self.random_state)
-                self.n_steps_, self._since, self._counts = 0, 0, np.zeros(self.n_clusters)
-                self.cluster_centers_, _ = initial.begin(X, costs, self._random_state)
-            descent = Descent(X, self.cluster_centers_, batch=X.shape[0], sample_weight=costs)
+                self.n_steps_, self._points_since_check, self._counts = 0, 0, np.zeros(self.n_clusters)
+                self.cluster_centers_, _ = self._init_centers(X, weights, self._random_state)
+            descent = Descent(X, self.cluster_centers_, batch=X.shape[0], sample_weight=weights)
             descent.counts += self._counts
             descent.step(np.arange(X.shape[0]), np.ones(X.shape[0]))
-            rng = np.random.default_rng(self._random_state.randint(2**31 - 1, size=4))
-            reassigning = CenterReassignment(self.reassignment_ratio, rng, self._since, self.verbose)
-            reassigning.look(descent)
-            self.n_steps_, self._since = self.n_steps_ + 1, reassigning.since
-            self._keep(descent, X, costs)
+            self._reassign_centers(descent, np.random.default_rng(self._random_state.randint(2**31 - 1, size=4)))
+            self.n_steps_ += 1
+            self._store_centers(descent, X, weights)
         return self
 
-    def _keep(self, descent: Descent, X: Any, costs: FloatArray | None) -> None:  # noqa: ANN401
+    # What a fit does, in the order in which it does it.
+
+    def _check_parameters(self) -> None:
+        """Raise if a parameter is invalid, before any work is done."""
+        as_count(self.n_clusters, "n_clusters")
+        as_count(self.batch_size, "batch_size")
+        as_count(self.max_iter, "max_iter")
+        if self.max_steps is not None:
+            as_count(self.max_steps, "max_steps")
+        if self.init_size is not None:
+            as_count(self.init_size, "init_size")
+        if self.max_no_improvement is not None:
+            as_count(self.max_no_improvement, "max_no_improvement", least=0)
+        for name, value in (("tol", self.tol), ("reassignment_ratio", self.reassignment_ratio)):
+            if not 0.0 <= as_number(value, name) < np.inf:
+                raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}.")
+        if isinstance(self.init, str):
+            if self.init not in INIT_METHODS:
+                raise ValueError(unknown_choice("init", self.init, INIT_METHODS))
+        elif not (callable(self.init) or _is_arraylike_not_scalar(self.init)):
+            raise TypeError(f'init must be "k-means++", "random", an array or a function, got {self.init!r}.')
+        if not isinstance(self.n_init, str):
+            as_count(self.n_init, "n_init")
+        elif self.n_init != "auto":
+            raise ValueError(f'n_init must be "auto" or a whole number, got {self.n_init!r}.')
+        self._check_components()
+
+    def _check_components(self) -> None:
+        """Raise if `components` is invalid, or does not go with the parameters of a mixture."""
+        name, known = self.components, MIXTURE_NAMES + OTHER_NAMES
+        if not isinstance(name, str):
+            as_family(name)
+        elif name not in known:
+            raise ValueError(unknown_choice("components", name, known))
+        if self.gamma is not None and self.learner is not None:
+            raise TypeError("gamma belongs to the learner: pass gamma or a learner, not both.")
+        options = self._mixture_options()
+        if isinstance(name, str) and name in OTHER_NAMES and options:
+            raise ValueError(
+                f"components={name!r} has no mixture, so {' and '.join(options)} must be None. Leave these out, or use "
+                f'components="seeding".'
+            )
+
+    def _mixture_options(self) -> dict[str, Any]:
+        """Return the parameters of a mixture that are not None."""
+        options = {"gamma": self.gamma, "learner": self.learner, "allocate": self.allocate}
+        return {name: value for name, value in options.items() if value is not None}
+
+    def _check_rows(self, X: Any, reset: bool, precision: Any = SUPPORTED_DTYPES) -> Any:  # noqa: ANN401
+        """Return X as a C-contiguous array or a CSR matrix."""
+        return validate_data(self, X, accept_sparse="csr", dtype=precision, order="C", reset=reset)
+
+    def _check_weights(self, sample_weight: ArrayLike | None, X: Any) -> FloatArray | None:  # noqa: ANN401
+        """Return sample weights as an array; None stays None."""
+        if sample_weight is None:
+            return None
+        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+        if not weights.any():  # older versions of scikit-learn do not check this
+            raise ValueError("Sample weights must contain at least one non-zero number.")
+        return weights
+
+    def _check_enough_points(self, n: int) -> None:
+        """Raise if there are fewer points than clusters."""
+        if n < self.n_clusters:
+            raise ValueError(f"n_samples={n} should be >= n_clusters={self.n_clusters}.")
+
+    def _init_centers(
+        self,
+        X: Any,  # noqa: ANN401
+        weights: FloatArray | None,
+        random_state: np.random.RandomState,
+    ) -> tuple[AnyArray, Seeding | None]:
+        """Return the best centers of several inits, and their seeding if k-means++ has looked at all points."""
+        size, inits = self._count_init_points(X.shape[0]), self._count_inits()
+        if not (isinstance(self.init, str) or callable(self.init)):
+            return self._check_centers(check_array(self.init, dtype=X.dtype, copy=True, order="C"), X), None
+        if inits == 1:
+            return self._init_once(X, weights, size, random_state)
+        valid = random_state.choice(X.shape[0] if weights is None else np.flatnonzero(weights), size)
+        least = math.inf
+        for number in range(inits):
+            found = self._init_once(X, weights, size, random_state)
+            _, inertia = assign_points(X[valid], found[0], None if weights is None else weights[valid])
+            if self.verbose:
+                print(f"Inertia for init {number + 1}/{inits}: {inertia:.6g}")
+            if number == 0 or inertia < least:
+                best, least = found, inertia
+        return best
+
+    def _count_init_points(self, n: int) -> int:
+        """Return the number of points that an init looks at."""
+        size = 3 * min(self.batch_size, n) if self.init_size is None else self.init_size
+        if size < self.n_clusters:
+            size = 3 * self.n_clusters
+            if self.init_size is not None:
+                warnings.warn(
+                    f"init_size={self.init_size} should be larger than n_clusters={self.n_clusters}. Setting it to "
+                    f"min(3*n_clusters, n_samples)",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+        return min(size, n)
+
+    def _count_inits(self) -> int:
+        """Return the number of inits of which the best is taken."""
+        given = not (isinstance(self.init, str) or callable(self.init))
+        if isinstance(self.n_init, str):
+            return 1 if given or self.init == "k-means++" else INITS_BY_DEFAULT
+        if given and self.n_init != 1:
+            warnings.warn(
+                f"Explicit initial center position passed: performing only one init instead of n_init={self.n_init}.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        return 1 if given else self.n_init
+
+    def _check_centers(self, centers: AnyArray, X: Any) -> AnyArray:  # noqa: ANN401
+        """Return initial centers, or raise if their shape does not fit."""
+        for have, need, what in (
+            (centers.shape[0], self.n_clusters, "clusters"),
+            (centers.shape[1], X.shape[1], "features of the data"),
+        ):
+            if have != need:
+                raise ValueError(
+                    f"The shape of the initial centers {centers.shape} does not match the number of {what} {need}."
+                )
+        return centers
+
+    def _init_once(
+        self,
+        X: Any,  # noqa: ANN401
+        weights: FloatArray | None,
+        size: int,
+        random_state: np.random.RandomState,
+    ) -> tuple[AnyArray, Seeding | None]:
+        """Return the centers of one init over `size` points, and their seeding if k-means++ has looked at all."""
+        points = None if size >= X.shape[0] else sample_points(weights, X.shape[0], size, random_state)
+        if points is None:
+            rows, parts = X, weights
+        else:
+            rows, parts = X[points], None if weights is None else weights[points]
+        if callable(self.init):
+            centers = self.init(rows, self.n_clusters, random_state=random_state)
+            return self._check_centers(check_array(centers, dtype=X.dtype, order="C"), X), None
+        seed = int(random_state.randint(2**31 - 1))
+        if self.init == "random":
+            return choose_random(rows, self.n_clusters, parts, seed), None
+        trials = 2 + int(math.log(self.n_clusters))
+        seeding = plus_plus(rows, self.n_clusters, seed, sample_weight=parts, trials=trials)
+        return seeding.centers, seeding if points is None else None
+
+    def _make_sampler(
+        self,
+        X: Any,  # noqa: ANN401
+        descent: "Descent",
+        seeding: Seeding | None,
+        weights: FloatArray | None,
+        rng: np.random.Generator,
+    ) -> Sampler | SwitchAfter:
+        """Return the sampler of the batches that `components` asks for."""
+        name, n, options = self.components, int(X.shape[0]), self._mixture_options()
+        if not isinstance(name, str):
+            family = deepcopy(as_family(name))  # draws move the cursors of a family, and a parameter must not change
+            sampler = vrm(family, rng=rng, **options)
+            check_space(sampler, n, "points")
+            return sampler
+        if name == "seeding":
+            return self._make_cells(X, descent, seeding, weights, rng)
+        if name == "distances":
+            if issparse(X):
+                raise TypeError('components="distances" needs a dense X. Use components="seeding", which takes both.')
+            points = np.sort(rng.choice(n, min(RANDOM_CENTERS, n), replace=False))
+            return vrm(Distances(X, X[points]), rng=rng, **options)
+        if name == "vrb":
+            return vrb(n, rng=rng)
+        return uniform(n, replacement=name == "uniform", rng=rng)
+
+    def _make_cells(
+        self,
+        X: Any,  # noqa: ANN401
+        descent: "Descent",
+        seeding: Seeding | None,
+        weights: FloatArray | None,
+        rng: np.random.Generator,
+    ) -> Sampler | SwitchAfter:
+        """Return a sampler over cells, or one that shuffles first and makes the cells later.
+
+        Cells need the nearest center of every point. If the init has looked at a part of the points, the gain is
+        estimated from some others. If it is large, an epoch over all points finds their nearest centers. Otherwise
+        the first epoch of steps is plain shuffling, which visits every point once and remembers what it finds.
+        """
+        options = self._mixture_options()
+        if seeding is not None:
+            return by_seeding(seeding, sample_weight=weights, rng=rng, **options)
+        n = int(X.shape[0])
+        probed = np.sort(rng.choice(n, min(n, PROBED_POINTS), replace=False))
+        distances = seeded(X[probed], descent.centers).distances
+        scores = distances if weights is None else distances * weights[probed]
+        if options or estimate_gain(scores) >= LARGE_GAIN:
+            return cells(seeded(X, descent.centers), sample_weight=weights, rng=rng, **options)
+        return SwitchAfter(
+            uniform(n, replacement=False, rng=rng),
+            lambda: cells(descent.remembered(), sample_weight=weights, rng=rng),
+            after=-(-n // descent.batch),
+        )
+
+    def _take_steps(
+        self,
+        descent: "Descent",
+        sampler: Sampler | SwitchAfter,
+        steps: int,
+        stopping: "StoppingRule",
+        rng: np.random.Generator,
+    ) -> None:
+        """Take so many steps, or fewer if the stopping rule ends them."""
+        while descent.steps < steps:
+            before = descent.centers if stopping.tolerance > 0.0 else None  # a tolerance is for single steps
+            descent.round(sampler, steps - descent.steps if before is None else 1)
+            moved = np.inf if before is None else float(((descent.centers - before) ** 2).sum())
+            self._reassign_centers(descent, rng)
+            if self.verbose:
+                print(f"Minibatch step {descent.steps}/{steps}: mean batch inertia: {descent.inertia:.6g}")
+            if stopping.see(descent.losses, moved):
+                if self.verbose:
+                    print(f"Converged at step {descent.steps}/{steps}.")
+                return
+
+    def _reassign_centers(self, descent: "Descent", rng: np.random.Generator) -> None:
+        """Move centers with low counts, after every ten points per cluster or as soon as a count is zero."""
+        self._points_since_check += len(descent.losses) * descent.batch
+        if self.reassignment_ratio == 0.0:
+            return
+        if self._points_since_check < POINTS_BETWEEN_CHECKS * len(descent.counts) and descent.counts.min() > 0.0:
+            return
+        self._points_since_check = 0
+        number = descent.reassign(self.reassignment_ratio, rng)
+        if self.verbose and number:
+            print(f"Reassigning {number} cluster centers.")
+
+    def _store_centers(self, descent: "Descent", X: Any, weights: FloatArray | None) -> None:  # noqa: ANN401
+        """Set the attributes that `fit` and `partial_fit` have in common."""
         self.cluster_centers_ = descent.centers
         self._n_features_out = len(self.cluster_centers_)
         self._counts = descent.counts
-        self.labels_, self.inertia_ = assign_points(X, self.cluster_centers_, costs)
+        self.labels_, self.inertia_ = assign_points(X, self.cluster_centers_, weights)
+
+    # What a fitted model does.
 
     @property
     def counts(self) -> FloatArray:
-        """The sums of weights that the centres were given."""
+        """Sum of the weights of the points that each center was moved by."""
         check_is_fitted(self)
         return self._counts.copy()
 
     def predict(self, X: Any) -> AnyArray:  # noqa: ANN401
-        """Give the nearest centre of every row."""
+        """Return the index of the nearest center of every row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Indices of the nearest centers.
+        """
         check_is_fitted(self)
-        with one_thread():
-            return assign_points(self._rows(X, reset=False), self.cluster_centers_)[0]
+        with limit_blas_threads():
+            return assign_points(self._check_rows(X, reset=False), self.cluster_centers_)[0]
 
     def transform(self, X: Any) -> AnyArray:  # noqa: ANN401
-        """Give the distances of every row to all centres, (n, n_clusters)."""
+        """Return the distances of every row to all centers.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points.
+
+        Returns
+        -------
+        array of shape (n_samples, n_clusters)
+            The distances.
+        """
         check_is_fitted(self)
-        return np.asarray(euclidean_distances(self._rows(X, reset=False), self.cluster_centers_))
+        return np.asarray(euclidean_distances(self._check_rows(X, reset=False), self.cluster_centers_))
 
     def score(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> float:  # noqa: ANN401
-        """Give minus the weighted sum of the squared distances to the nearest centre; y is ignored."""
+        """Return minus the weighted sum of the squared distances to the nearest center.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The points.
+        y : None, default None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the points. Default: one for every point.
+
+        Returns
+        -------
+        float
+            Minus the inertia of the points.
+        """
         check_is_fitted(self)
-        X = self._rows(X, reset=False)
-        with one_thread():
-            return -assign_points(X, self.cluster_centers_, self._costs(sample_weight, X))[1]
-
-    def _rows(self, X: Any, reset: bool, precision: Any = SUPPORTED_DTYPES) -> Any:  # noqa: ANN401
-        return validate_data(self, X, accept_sparse="csr", dtype=precision, order="C", reset=reset)
-
-    def _costs(self, sample_weight: ArrayLike | None, X: Any) -> FloatArray | None:  # noqa: ANN401
-        if sample_weight is None:
-            return None
-        costs = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-        if not costs.any():  # older scikit-learn lets it pass
-            raise ValueError("Sample weights must contain at least one non-zero number: all points weigh nothing.")
-        return costs
-
-    def _check_enough(self, n: int) -> None:
-        if n < self.n_clusters:
-            raise ValueError(f"n_samples={n} should be >= n_clusters={self.n_clusters}.")
+        X = self._check_rows(X, reset=False)
+        with limit_blas_threads():
+            return -assign_points(X, self.cluster_centers_, self._check_weights(sample_weight, X))[1]
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def limit_blas_threads() -> Any:  # noqa: ANN401
+    """Limit BLAS to one thread inside a `with` block: threads do not pay for products of a hundred rows."""
+    return _get_controller().limit(limits=1, user_api="blas")
+
+
+@cache
+def _get_controller() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through all loaded libraries, which takes long enough to do it once
+
+
+def sample_points(
+    weights: FloatArray | None, n: int, size: int, random_state: np.random.RandomState
+) -> IntArray | None:
+    """Return a sorted sample of the points with positive weights; None if there are no more than `size` of them."""
+    generator = np.random.default_rng(random_state.randint(2**31 - 1, size=4))
+    if weights is None:
+        return np.sort(generator.choice(n, size, replace=False))
+    positive = np.flatnonzero(weights)
+    return np.sort(generator.choice(positive, size, replace=False)) if len(positive) > size else None
+
+
+def choose_random(rows: Any, clusters: int, weights: FloatArray | None, seed: int) -> AnyArray:  # noqa: ANN401
+    """Return random rows as centers, in proportion to their weights; rows of weight zero come last."""
+    generator, n = np.random.default_rng(seed), rows.shape[0]
+    if weights is None:
+        chosen = generator.choice(n, clusters, replace=False)
+    else:
+        # The smallest of exponential times with these rates are a weighted sample without replacement.
+        with np.errstate(divide="ignore"):
+            chosen = np.argsort(generator.exponential(size=n) / weights, kind="stable")[:clusters]
+    centers = rows[np.sort(chosen)]
+    return np.ascontiguousarray(centers.toarray() if issparse(centers) else centers)
+
+
+def mean_variance(X: Any) -> float:  # noqa: ANN401
+    """Return the mean of the variances of all features, computed in blocks."""
+    if issparse(X):
+        return float(mean_variance_axis(X, axis=0)[1].mean())
+    n, d = X.shape
+    first: AnyArray = np.asarray(X[0], dtype=np.float64)
+    sums: FloatArray = np.zeros(d)
+    squares: FloatArray = np.zeros(d)
+    rows = rows_per_block(d)
+    for start in range(0, n, rows):
+        block = X[start : start + rows] - first
+        sums += block.sum(axis=0)
+        squares += (block**2).sum(axis=0)
+    return float((squares / n - (sums / n) ** 2).mean())
+
+
+class StoppingRule:
+    """Stop when the moving average of the inertia of batches no longer falls, or when the centers hardly move.
+
+    Parameters
+    ----------
+    alpha : float
+        Weight of the last batch in the moving average.
+    tolerance : float, default 0.0
+        Stop when the squared distance that the centers moved, summed over centers, is at most this; 0 never stops.
+    patience : int, optional
+        Stop after so many batches without a new minimum of the average; None never stops. Default: 10.
+
+    Examples
+    --------
+    >>> stopping = StoppingRule(alpha=1.0, tolerance=0.0, patience=2)
+    >>> [stopping.see([loss]) for loss in (9.0, 5.0, 4.0, 4.5, 4.2)]
+    [False, False, False, False, True]
+    """
+
+    def __init__(self, alpha: float, tolerance: float = 0.0, patience: int | None = 10) -> None:
+        self.alpha, self.tolerance, self.patience = min(alpha, 1.0), tolerance, patience
+        self.average: float | None = None
+        self._least, self._waited, self._begun = np.inf, 0, False
+
+    def see(self, losses: Any, moved: float = np.inf) -> bool:  # noqa: ANN401
+        """Add the inertia of some batches, and return whether to stop."""
+        for loss in losses:
+            if not self._begun:  # the first batch measures the initial centers, not progress
+                self._begun = True
+                continue
+            self.average = loss if self.average is None else (1 - self.alpha) * self.average + self.alpha * loss
+            self._waited = 0 if self.average < self._least else self._waited + 1
+            self._least = min(self._least, self.average)
+        if self.tolerance > 0.0 and moved <= self.tolerance and self.average is not None:
+            return True
+        return self.patience is not None and self.average is not None and self._waited >= self.patience
+
+
+# Batches drawn with one mixture: four at first, then an eighth of those so far, because the mixture learns most early
+# on. At most 1,024 draws: with that many the calls around the compiled steps cost little.
+MIN_BATCHES_PER_ROUND, ROUND_PART, MAX_DRAWS_PER_ROUND = 4, 8, 1024
+
+
+class Descent:
+    """Minibatch k-means (Sculley, 2010) with importance weights.
+
+    A step assigns the points of a batch to their nearest centers. With w the importance weight of a point times its
+    sample weight, `counts[c] += sum w` and `c += sum w (x - c) / counts[c]`, so every center is the weighted mean of
+    all points it was moved by. The sampler learns from the sample weight times the distance to the nearest center. This
+    is the norm of the gradient of the k-means objective, up to a constant.
+
+    Several batches are drawn together. Their steps run in one compiled call, and the feedback follows.
+
+    Parameters
+    ----------
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        The points. A contiguous array of floats is not copied.
+    centers : array-like of shape (n_clusters, n_features)
+        Initial centers.
+    batch : int
+        Number of points in a batch.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the points. Default: one for every point.
+    remember : bool, default False
+        Whether to keep the nearest center of every point, and the distance to it, from the last step that drew it.
+
+    Attributes
+    ----------
+    centers : array of shape (n_clusters, n_features)
+        A copy of the centers, in the precision of X.
+    counts : array of shape (n_clusters,)
+        Sum of the weights of the points that each center was moved by.
+    batch : int
+        Number of points in a batch.
+    meter : varmix.meter.GainMeter
+        Gain of the sampling over uniform sampling.
+    steps : int
+        Number of steps so far.
+    inertia : float
+        Weighted mean squared distance of the last batches before their steps; nan before the first step.
+    losses : array of shape (n_batches,)
+        Weighted mean squared distance of each of the last batches.
+
+    Examples
+    --------
+    >>> import varmix
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2)) + 9.0 * (np.arange(1000) % 2)[:, None]
+    >>> descent = Descent(X, X[:2], batch=50)
+    >>> descent.run(varmix.uniform(1000, rng=0), steps=100)
+    >>> (descent.centers + 1.0).round().tolist(), descent.steps
+    ([[1.0, 1.0], [10.0, 10.0]], 100)
+    """
+
+    def __init__(
+        self,
+        X: ArrayLike | Csr,
+        centers: ArrayLike,
+        *,
+        batch: int,
+        sample_weight: ArrayLike | None = None,
+        remember: bool = False,
+    ) -> None:
+        self._rows, (self._n, d) = unchecked_rows(X)
+        checked = as_centers(centers, self._rows, d)
+        self._shift = choose_shift(self._rows, checked)
+        self._centers: AnyArray = checked - self._shift if len(self._shift) else checked.copy()
+        self._sample_weights = as_sample_weights(sample_weight, self._n)
+        self.batch = as_count(batch, "batch")
+        self.counts = np.zeros(len(checked))
+        self.meter = GainMeter()
+        self.steps = 0
+        self.inertia = float("nan")
+        self.losses = np.empty(0)
+        self._last = np.empty(0, dtype=np.int64)
+        known = self._n if remember else 0
+        self._nearest = np.zeros(known, dtype=choose_dtype(len(checked)))
+        self._distances = np.zeros(known, dtype=np.float32)
+
+    @property
+    def centers(self) -> AnyArray:
+        """Copy of the present centers."""
+        return self._centers + self._shift if len(self._shift) else self._centers.copy()
+
+    def remembered(self) -> Seeding:
+        """Return the nearest center and the distance of every point from the last step that drew it.
+
+        After an epoch of plain shuffling all points are known. Points that were never drawn have center 0 at distance
+        0. With `remember=False` the arrays are empty.
+
+        Returns
+        -------
+        Seeding
+            The present centers, and what was remembered of the points.
+        """
+        return Seeding(self.centers, self._nearest, self._distances)
+
+    def run(self, sampler: Sampler | SwitchAfter, steps: int) -> None:
+        """Take steps over batches that a sampler draws.
+
+        Parameters
+        ----------
+        sampler : Sampler or SwitchAfter
+            Sampler over `Points(n_samples)`.
+        steps : int
+            Number of steps.
+        """
+        end = self.steps + as_count(steps, "steps", least=0)
+        check_space(sampler.first if isinstance(sampler, SwitchAfter) else sampler, self._n, "points")
+        while self.steps < end:
+            self.round(sampler, end - self.steps)
+
+    def round(self, sampler: Sampler | SwitchAfter, most: int) -> None:
+        """Draw some batches together, take their steps, and report the norms to the sampler.
+
+        Parameters
+        ----------
+        sampler : Sampler or SwitchAfter
+            Sampler over `Points(n_samples)`; this is not checked.
+        most : int
+            Largest number of batches.
+        """
+        count = max(
+            min(max(self.steps // ROUND_PART, MIN_BATCHES_PER_ROUND), MAX_DRAWS_PER_ROUND // self.batch, most), 1
+        )
+        if isinstance(sampler, SwitchAfter):
+            sampler = sampler.at(self.steps)
+        draw = sampler.draw(self.batch, count)
+        norms = self.step(draw.indices, draw.weights, count)
+        self.meter.update(draw, norms)
+        sampler.update(draw, norms)
+
+    def step(self, points: IntArray, weights: FloatArray, count: int = 1) -> FloatArray:
+        """Take steps over consecutive batches of points.
+
+        Points and weights are not checked. If a point is not finite, this raises and the centers do not change.
+
+        Parameters
+        ----------
+        points : array of shape (n_draws,)
+            Indices of the points of all batches, one batch after the other.
+        weights : array of shape (n_draws,)
+            Importance weights of the points.
+        count : int, default 1
+            Number of batches.
+
+        Returns
+        -------
+        array of shape (n_draws,)
+            Norms of the points: sample weight times the distance to the nearest center.
+        """
+        norms, losses = np.empty(len(points)), np.empty(count)
+        centers, counts = self._centers.copy(), self.counts.copy()
+        changed = centers, counts, norms, losses, self._nearest, self._distances
+        kernels.move_centers(self._rows, self._shift, self._sample_weights, points, weights, *changed)
+        check_finite(float(losses.sum()))
+        self._centers, self.counts = centers, counts
+        self.steps += count
+        self.losses, self.inertia = losses, float(losses.mean())
+        self._last = points[-(len(points) // count) :]
+        return norms
+
+    def reassign(self, ratio: float, rng: np.random.Generator) -> int:
+        """Move centers with low counts to points of the last batch, as `MiniBatchKMeans` does.
+
+        At most half as many centers as the batch has points are moved, those with the lowest counts. They get the
+        lowest count of the other centers, so that they are not moved again at once.
+
+        Parameters
+        ----------
+        ratio : float
+            Fraction of the largest count below which a count is low.
+        rng : numpy.random.Generator
+            Generator that chooses the points.
+
+        Returns
+        -------
+        int
+            Number of centers that were moved.
+        """
+        low = self.counts < ratio * self.counts.max()
+        most = len(self._last) // 2
+        if low.sum() > most:
+            low[np.argsort(self.counts, kind="stable")[most:]] = False
+        number = int(low.sum())
+        if number:
+            chosen = rng.choice(self._last, number, replace=False)
+            rows = read_rows(self._rows, chosen, self._centers.shape[1])
+            self._centers[low] = rows - self._shift if len(self._shift) else rows
+            self.counts[low] = self.counts[~low].min()
+        return number

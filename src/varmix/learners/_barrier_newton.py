@@ -1,4 +1,4 @@
-"""BarrierNewton: the paper's online Newton step made free of scales.  The default."""
+"""BarrierNewton: the default learner, an online Newton step that needs no scale of the losses."""
 
 import math
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ import numpy as np
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_count, as_fraction, as_positive
-from varmix.learners._base import check_curvature, half_uniform, set_frozen
+from varmix.learners._base import Learner, check_curvature, half_uniform, set_frozen
 from varmix.learners._kernels import barrier_newton
 
 
 class BarrierNewtonState(NamedTuple):
-    """The mixture, the tempered curvature R, and the sums behind the mean cost s: of costs and of rounds."""
+    """The mixture, the tempered curvature R, and the sums of costs and of rounds, whose ratio is the mean cost s."""
 
     mixture: FloatArray
     curvature: FloatArray
@@ -23,37 +23,38 @@ class BarrierNewtonState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BarrierNewton:
-    """Newton steps with the curvature of the cost and a barrier that keeps mixtures away from the border.
+class BarrierNewton(Learner[BarrierNewtonState]):
+    """Newton steps on the mixture that work at any scale of the losses. The default learner of most samplers.
 
-    With g and f~ the gradient and value of the evidence at w_t, s the running mean of f~, and W = diag(w_t):
+    Use it if nothing is known about the losses: the defaults need no tuning, and multiplying all losses by a constant
+    changes nothing. Set `window` if losses shrink by orders of magnitude during training.
+
+    With `g` and `f~` for the gradient and the value of the evidence at `w_t`, `s` for the running mean of `f~`, and
+    `W = diag(w_t)`, a round computes, over the restricted simplex,
 
         R_t     = R_{t-1} + 2 W^(1/2) g g' W^(1/2) / f~      (the curvature of one sample, tempered)
         w_{t+1} = argmin <g, w> + 1/2 |w - w_t|^2  in the metric  beta W^(-1/2) R_t W^(-1/2) + eps s W^-1 B W^-1
 
-    over the restricted simplex (entries of W below 1e-3/k count as that).  B is the identity, except that the k - 1
-    components before the uniform component count as one when they move together, `(k - 2) / (k - 1)^2` less in their
-    block.  No weight above that floor loses more than half in one round.  Every term scales with the losses, so
-    multiplying them changes nothing, and the defaults need no tuning.
+    The last term is a barrier that keeps mixtures away from the border. B is the identity minus `(k - 2) / (k - 1)^2`
+    in every entry of the block of the first k - 1 components: when these move together they count as one. Entries of W
+    below 1e-3/k count as 1e-3/k. No weight above that loses more than half in one round.
 
-    It is not the algorithm of the paper's theorems, which is `ONS` with the settings of `varmix.theory`.  No regret
-    bound is proven for it; its regret was measured (docs/results/regret.md).
-
-    The paper sums g g' itself, which remembers for ever the huge curvature of every bad mixture it visits, and so
-    recovers slowly.  Tempered by the root of the mixture, old curvature fades as the mixture gets better
-    (docs/decisions/0002).
+    Deviation from the paper: this is not the algorithm of the paper's theorems, which is `ONS` with the settings of
+    `varmix.theory`. The paper sums g g' itself, which never forgets the large curvature of a bad mixture; here old
+    curvature fades as the mixture improves (docs/decisions/0002). No regret bound is proven; the regret was measured
+    (docs/results/regret.md).
 
     Parameters
     ----------
-    gamma
-        Least share of the uniform component; no weight exceeds 1 / gamma.
-    beta
-        Weight of the curvature.
-    eps
-        Weight of the barrier; None is 40 / sqrt(k), because each of many components meets few of the rounds.
-    window
-        Forget R and s over about so many rounds; None remembers all.  For training whose gradients shrink by
-        decades; rare events pay for it.
+    gamma : float, default 0.1
+        Smallest share of the uniform component. No importance weight exceeds `1 / gamma`.
+    beta : float, default 0.25
+        Factor of the curvature. Larger values make smaller steps.
+    eps : float, optional
+        Factor of the barrier. Default: `40 / sqrt(k)`.
+    window : int, optional
+        Number of rounds, at least 2, after which R and s are mostly forgotten. It helps if gradients shrink by orders
+        of magnitude, and makes rare large losses harder to learn. Default: None, which forgets nothing.
 
     Examples
     --------
@@ -80,19 +81,23 @@ class BarrierNewton:
             set_frozen(self, window=as_count(self.window, "window", least=2))
 
     def init(self, k: int) -> BarrierNewtonState:
-        """Start with half of the mass on the uniform component."""
+        """Return the first state: half of the mass on the uniform component, the rest spread evenly."""
         return BarrierNewtonState(half_uniform(k, self.gamma), np.zeros((k, k)), 0.0, 0.0)
 
     def check_state(self, state: BarrierNewtonState) -> None:
-        """Raise `CheckpointError` if no rounds of feedback can have led to this state."""
+        """Raise `CheckpointError` if no feedback can lead to this state."""
         check_curvature(state.curvature, "curvature")
         if state.cost < 0.0 or state.rounds < 0.0 or (state.rounds == 0.0 and (state.cost or state.curvature.any())):
             raise CheckpointError(
-                f"The saved learner has seen a cost of {state.cost:.3g} in {state.rounds:.3g} rounds: it is damaged."
+                f"The saved learner has a cost of {state.cost:.3g} over {state.rounds:.3g} rounds, which is "
+                f"impossible: the state is damaged."
             )
 
     def step(self, state: BarrierNewtonState, evidence: Evidence) -> BarrierNewtonState:
-        """Take one Newton step; a round without any loss moves nothing, but counts towards s and the window."""
+        """Return the state after one Newton step.
+
+        If all losses are zero the mixture stays, but the round counts towards s and the window.
+        """
         k = len(state.mixture)
         mixture, curvature = np.empty(k), np.empty((k, k))
         decay = 1.0 if self.window is None else 1.0 - 1.0 / self.window
@@ -112,9 +117,8 @@ class BarrierNewton:
         )
         if not math.isfinite(cost):
             raise ValueError(
-                f"The cost of this round, or its gradient, is not finite at {state.mixture}: an atom that was drawn "
-                f"has next to no density there. Mix in the uniform law by varmix.components.with_uniform, or raise "
-                f"gamma = {self.gamma:g}."
+                f"The cost of this round or its gradient is not finite at the mixture {state.mixture}: a drawn atom "
+                f"has almost no density there. Add a uniform component with varmix.components.with_uniform, or "
+                f"raise gamma = {self.gamma:g}."
             )
-        # What the constructor of a named tuple does, without the call around it: this is the hot path.
-        return tuple.__new__(BarrierNewtonState, (mixture, curvature, cost, rounds))
+        return BarrierNewtonState(mixture, curvature, cost, rounds)

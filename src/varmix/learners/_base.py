@@ -1,8 +1,9 @@
-"""Learners: from evidence to the next mixture."""
+"""Learner, the base class of algorithms that turn feedback into the next mixture."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -12,11 +13,8 @@ from varmix._core.validation import FloatArray, State, as_count
 from varmix.simplex import RestrictedSimplex
 
 
-class HasMixture(Protocol):
-    """The state of a learner: a named tuple of arrays, numbers and other states; one of the arrays is the mixture.
-
-    A learner that plays another mixture than it learns about has the state of what learns under `learned`.
-    """
+class LearnerState(Protocol):
+    """The state of a learner: a named tuple of arrays, numbers and other states. One array is the mixture."""
 
     @property
     def mixture(self) -> FloatArray:
@@ -26,49 +24,172 @@ class HasMixture(Protocol):
     def _asdict(self) -> dict[str, Any]: ...
 
 
-S = TypeVar("S", bound=HasMixture)
+S = TypeVar("S", bound=LearnerState)
 
 
-class Learner(Protocol[S]):
-    """An online algorithm over mixtures, as two pure functions and a few frozen settings.
+class Learner(ABC, Generic[S]):
+    """Base class of learners: frozen settings, and two pure functions that adapt a mixture.
 
-    `needs_rows` says what many processes must exchange: False when a learner reads only the value and the gradient
-    of the evidence at its mixture and what the uniform component costs (k + 2 numbers that can be summed), True when it
-    looks at single rows.
+    Subclass it as a frozen dataclass and define `init` and `step`. The state is a named tuple of arrays and numbers,
+    one of them called `mixture`; saving and loading follow from that. Everything else has a default. `S` is the type of
+    the state.
 
-    A learner without `needs_uniform = False` gets the uniform component as its last one.
+    Attributes
+    ----------
+    gamma : float
+        Smallest share of the uniform component, so that no weight exceeds `1 / gamma`. Default: 0.
 
-    A learner that keeps more than a mixture may have `check_state(state)`, which raises `ValueError` if a saved state
-    of the right shapes cannot be one of its own.
+    Examples
+    --------
+    >>> class Halfway(Learner[MixtureState]):
+    ...     gamma = 0.1
+    ...
+    ...     def init(self, k):
+    ...         return MixtureState(half_uniform(k, self.gamma))
+    ...
+    ...     def step(self, state, evidence):
+    ...         return state
+    >>> learner = Halfway()
+    >>> learner.played(learner.init(k=3)).tolist(), learner.limits
+    ([0.25, 0.25, 0.5], None)
     """
+
+    gamma: float = 0.0
 
     @property
     def needs_rows(self) -> bool:
-        """Whether it looks at single rows of the evidence."""
-        ...
+        """Whether `step` looks at single rows of the evidence. Default: True.
 
+        False means that it reads only the value and the gradient at its mixture, and `evidence.at_uniform`: k + 2
+        numbers, which many processes can add up.
+        """
+        return True
+
+    @property
+    def needs_uniform(self) -> bool:
+        """Whether the last component must be the uniform one: it is added where it is missing. Default: True."""
+        return True
+
+    @property
+    def learns(self) -> bool:
+        """Whether feedback changes the mixture. Default: True."""
+        return True
+
+    @property
+    def k(self) -> int | None:
+        """Number of components that the learner is for; None if it works for any number. Default: None."""
+        return None
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """Two gains: up to the first only the uniform component is played, from the second on what was learned.
+
+        Between them the two are mixed. None means that the learned mixture is always played. Default: None.
+        """
+        return None
+
+    @abstractmethod
     def init(self, k: int) -> S:
-        """Give the state before the first round."""
-        ...
+        """Return the state before the first round.
 
+        Parameters
+        ----------
+        k : int
+            Number of components, the uniform one included.
+
+        Returns
+        -------
+        named tuple
+            The state.
+        """
+
+    @abstractmethod
     def step(self, state: S, evidence: Evidence) -> S:
-        """Give the state after a round; `state` itself stays as it is."""
-        ...
+        """Return the state after a round of feedback. `state` itself stays as it is.
+
+        Parameters
+        ----------
+        state : named tuple
+            The present state.
+        evidence : Evidence
+            The feedback of the round: what any mixture would have cost.
+
+        Returns
+        -------
+        named tuple
+            The next state.
+        """
+
+    def played(self, state: S) -> FloatArray:
+        """Return the mixture to draw with next. Default: `state.mixture`.
+
+        Parameters
+        ----------
+        state : named tuple
+            The present state.
+
+        Returns
+        -------
+        array of shape (k,)
+            The mixture, not a copy.
+        """
+        return state.mixture
+
+    def learned(self, state: S) -> FloatArray:
+        """Return the mixture that was learned, whether it is played or not. Default: `state.mixture`.
+
+        Parameters
+        ----------
+        state : named tuple
+            The present state.
+
+        Returns
+        -------
+        array of shape (k,)
+            The mixture, not a copy.
+        """
+        return state.mixture
+
+    def gain(self, state: S) -> float | None:
+        """Return the gain of the learned mixture over uniform draws, as far as the learner measures it itself.
+
+        Parameters
+        ----------
+        state : named tuple
+            The present state.
+
+        Returns
+        -------
+        float or None
+            The gain. Default: None; the sampler then reports that of its meter.
+        """
+        return None
+
+    def check_state(self, state: S) -> None:
+        """Raise `CheckpointError` if a saved state cannot be one of this learner. Default: accept it.
+
+        Entries, shapes, finite numbers and the mixture have been checked before.
+
+        Parameters
+        ----------
+        state : named tuple
+            The saved state.
+        """
 
 
 def set_frozen(learner: object, **settings: float | int) -> None:
-    """Store checked settings in a frozen learner: as given they may be fractions, or numbers of other libraries."""
+    """Store checked settings in a frozen learner. Users may have passed fractions, or numbers of other libraries."""
     for name, value in settings.items():
         object.__setattr__(learner, name, value)
 
 
 def make_even_mixture(k: int, gamma: float) -> FloatArray:
-    """Give 1/k for every component, the paper's start, projected onto the restricted simplex."""
+    """Return 1/k for every component, the paper's start, projected onto the restricted simplex."""
     return RestrictedSimplex(gamma).project(np.full(as_count(k, "k"), 1.0 / k))
 
 
 def half_uniform(k: int, gamma: float) -> FloatArray:
-    """Give half of the mass to the uniform component and spread the rest evenly."""
+    """Return a mixture with half of the mass on the uniform component and the rest spread evenly."""
     if as_count(k, "k") == 1:
         return np.ones(1)
     mixture = np.full(k, 0.5 / (k - 1))
@@ -76,28 +197,71 @@ def half_uniform(k: int, gamma: float) -> FloatArray:
     return RestrictedSimplex(gamma).project(mixture)
 
 
-def save_state(state: HasMixture) -> State:
-    """Give a learner's state as plain arrays and numbers."""
+def save_state(state: LearnerState) -> State:
+    """Return the state of a learner as plain arrays and numbers.
+
+    Parameters
+    ----------
+    state : named tuple
+        The state of a learner.
+
+    Returns
+    -------
+    dict
+        Its entries by name. Arrays are copies.
+
+    Examples
+    --------
+    >>> save_state(MixtureState(np.array([0.5, 0.5])))
+    {'mixture': array([0.5, 0.5])}
+    """
     return {name: _save_value(value) for name, value in state._asdict().items()}
 
 
 def _save_value(value: Any) -> Any:  # noqa: ANN401
-    if hasattr(value, "_asdict"):
+    if _is_state(value):
         return save_state(value)
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def load_state(learner: Learner[S], k: int, saved: object) -> S:
-    """Return the saved state of a learner over k components, after checking that the learner can have left it.
+def _is_state(value: object) -> TypeGuard[LearnerState]:
+    """Return whether an entry of a state is itself the state of another learner: a named tuple."""
+    return isinstance(value, tuple)
 
-    What can be seen of any learner is checked here: entries, shapes, finite numbers, the mixture.  A learner that keeps
-    more than a mixture says in `check_state(state)` what else must hold, and raises `ValueError` where it does not.
+
+def load_state(learner: Learner[S], k: int, saved: object) -> S:
+    """Return the saved state of a learner, after checking that the learner can have left it.
+
+    Entries, shapes, finite numbers and the mixture are checked here; `learner.check_state` checks the rest.
+
+    Parameters
+    ----------
+    learner : Learner
+        The learner that saved the state.
+    k : int
+        Number of components.
+    saved : dict
+        What `save_state` returned.
+
+    Returns
+    -------
+    named tuple
+        The state.
+
+    Raises
+    ------
+    CheckpointError
+        If the state is damaged or of another learner.
+
+    Examples
+    --------
+    >>> from varmix.learners import Fixed
+    >>> load_state(Fixed(), 2, {"mixture": np.array([0.5, 0.5])})
+    MixtureState(mixture=array([0.5, 0.5]))
     """
     state = _load_like(learner.init(k), saved)
-    check_mixture(state.mixture, getattr(learner, "gamma", 0.0))
-    check = getattr(learner, "check_state", None)
-    if check is not None:
-        check(state)
+    check_mixture(state.mixture, learner.gamma)
+    learner.check_state(state)
     return state
 
 
@@ -108,7 +272,7 @@ def _load_like(first: S, saved: object) -> S:
     assert isinstance(saved, Mapping)
     values: dict[str, Any] = {}
     for name, value in fields.items():
-        if hasattr(value, "_asdict"):
+        if _is_state(value):
             values[name] = _load_like(value, saved[name])
         elif isinstance(value, np.ndarray):
             values[name] = restore_array(saved[name], value, name)
@@ -125,8 +289,8 @@ def check_mixture(mixture: FloatArray, gamma: float) -> None:
     if not inside or abs(mixture.sum() - 1.0) > 1e-9 or mixture[-1] < gamma - 1e-12:
         total = float(mixture.sum()) if inside else math.nan
         raise CheckpointError(
-            f"The saved mixture is not one: its entries are {mixture.min():.3g} to {mixture.max():.3g} with sum "
-            f"{total:.6g}, and {mixture[-1]:.3g} on the last component, which needs {gamma:g}: it is damaged."
+            f"The saved mixture is damaged: its entries lie between {mixture.min():.3g} and {mixture.max():.3g}, they "
+            f"sum to {total:.6g}, and the last is {mixture[-1]:.3g}, where at least {gamma:g} is needed."
         )
 
 

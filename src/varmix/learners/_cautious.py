@@ -1,4 +1,4 @@
-"""Cautious: plain sampling until what another learner has learned pays."""
+"""Cautious: uniform sampling until the learned mixture has proven useful."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -10,21 +10,23 @@ from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_count, as_positive
 from varmix._kernels.simplex import clip_to_simplex
 from varmix.learners._barrier_newton import BarrierNewton
-from varmix.learners._base import HasMixture, Learner, check_mixture, set_frozen
+from varmix.learners._base import Learner, LearnerState, check_mixture, set_frozen
 
-OFF_BELOW, ON_ABOVE = 1.25, 1.5  # gains below which plain shuffling is the better choice, and from which it never was
-LATEST_ROUND_SHARE = 0.1  # the part of a round in the scale
-MAX_COST_RATIO = 1e9  # times the cost of uniform draws: that of a mixture that leaves out what was drawn is infinite
+# Plain shuffling was the better choice at gains below the first, and never from the second on (docs/decisions).
+OFF_BELOW, ON_ABOVE = 1.25, 1.5
+LATEST_ROUND_SHARE = 0.1  # share of the latest round in the scale
+MAX_COST_RATIO = 1e9  # a mixture that leaves out what was drawn would cost infinitely more than uniform draws
 
 
 class CautiousState(NamedTuple):
-    """The mixture that is played, what was learned, and moving sums: costs of uniform draws and of that, and rounds.
+    """The mixture that is played, the state of what learns, and moving sums of costs and rounds.
 
-    Costs are in units of `scale`, what uniform draws have cost lately.
+    `uniform` and `cost` sum what uniform draws and the learned mixture cost, in units of `scale`, the recent cost of
+    uniform draws.
     """
 
     mixture: FloatArray
-    learned: HasMixture
+    learned: LearnerState
     uniform: float
     cost: float
     rounds: float
@@ -32,29 +34,40 @@ class CautiousState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cautious:
-    """Play the uniform component until the mixture that was learned gains enough over it.
+class Cautious(Learner[CautiousState]):
+    """Sample uniformly until the learned mixture has proven useful.
 
-    Evidence says what any mixture would have cost, whichever made the draws: the uniform component `f~(e_k) = mean[c]`,
-    and the learner's mixture w.  The gain G is the ratio of both over the last rounds, each before the learner has seen
-    it.  With a = (G - off_below) / (on_above - off_below), from 0 to 1, the mixture to draw with is
+    It wraps another learner. In every round it compares what uniform draws and the learned mixture would have cost, on
+    the same evidence, before the learner sees it. The gain G is the ratio of both over the last rounds. With
+    a = (G - off_below) / (on_above - off_below), between 0 and 1, it plays
 
-        (1 - a) e_k + a w.
+        (1 - a) e_k + a w,
 
-    Losses may fall a hundredfold in the first few rounds of training, which would outweigh all others for long.  So
-    rounds are added up in units of what uniform draws have cost lately, in which no round counts for more than ten.
+    where e_k is the uniform component alone and w the learned mixture.
 
-    Where there is little to gain hardly anything is put at risk: a reshuffled mixture whose groups are dealt by chance
-    (`varmix.allocate.Shuffled`) is plain shuffling then, in law.  It is what loaders do unless told.
+    So nothing is risked where there is little to gain: groups without replacement whose slots are dealt by
+    `varmix.allocate.Shuffled` are then sampled by plain shuffling. This is the default for labels.
+
+    Costs are summed in units of the recent cost of uniform draws, in which no round counts for more than ten. Losses
+    that fall a hundredfold in the first rounds of training do not outweigh all later rounds.
 
     Parameters
     ----------
-    learner
-        What learns; it steps in every round, played or not.
-    off_below, on_above
-        Gains up to which only the uniform component is played, and from which on the learner's mixture is.
-    window
-        The gain is that of about so many rounds; of these, rounds that are still to come count as without gain.
+    learner : Learner, optional
+        What learns. It steps in every round, whether its mixture is played or not. Default: `BarrierNewton()`.
+    off_below : float, default 1.25
+        Gain up to which only the uniform component is played.
+    on_above : float, default 1.5
+        Gain from which on only the learned mixture is played.
+    window : int, default 50
+        Number of rounds that the gain is measured over. Missing rounds at the start count as rounds without a gain.
+
+    Raises
+    ------
+    TypeError
+        If `learner` is no learner, or another `Cautious`.
+    ValueError
+        If the gains are not 1 <= off_below < on_above.
 
     Examples
     --------
@@ -75,8 +88,12 @@ class Cautious:
     window: int = 50
 
     def __post_init__(self) -> None:
-        if isinstance(self.learner, (type, Cautious)) or not hasattr(self.learner, "step"):
-            raise TypeError(f"learner must be one such as varmix.learners.BarrierNewton(), got {self.learner!r}.")
+        inner: object = self.learner
+        if not isinstance(inner, Learner) or isinstance(inner, Cautious):
+            raise TypeError(
+                f"learner must be a learner that is always on, such as varmix.learners.BarrierNewton(), got "
+                f"{self.learner!r}."
+            )
         set_frozen(
             self, off_below=as_positive(self.off_below, "off_below"), on_above=as_positive(self.on_above, "on_above")
         )
@@ -89,68 +106,84 @@ class Cautious:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the learner looks at single rows; the gain does not."""
-        return bool(getattr(self.learner, "needs_rows", True))
+        """Whether the wrapped learner looks at single rows; the gain needs none."""
+        return self.learner.needs_rows
 
     @property
-    def gamma(self) -> float:
-        """Smallest share of the uniform component, which there must be."""
-        return float(getattr(self.learner, "gamma", 0.0))
+    def gamma(self) -> float:  # type: ignore[override]
+        """Smallest share of the uniform component: that of the wrapped learner."""
+        return self.learner.gamma
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The gains `off_below` and `on_above`."""
+        return self.off_below, self.on_above
 
     def init(self, k: int) -> CautiousState:
-        """Start at the uniform component."""
+        """Start at the uniform component alone."""
         return CautiousState(np.eye(1, k, k - 1)[0], self.learner.init(k), 0.0, 0.0, 0.0, 0.0)
 
     def check_state(self, state: CautiousState) -> None:
-        """Raise `CheckpointError` if sums, learner and the mixture that is played do not fit together."""
+        """Raise `CheckpointError` if the sums, the learner and the mixture that is played do not fit together."""
         check_mixture(state.learned.mixture, self.gamma)
-        check = getattr(self.learner, "check_state", None)
-        if check is not None:
-            check(state.learned)
+        self.learner.check_state(state.learned)
         sums = state.uniform, state.cost, state.rounds, state.scale
         heard = state.rounds >= 1.0 and min(state.uniform, state.scale) > 0.0 and state.cost >= 0.0
         if not (heard or sums == (0.0, 0.0, 0.0, 0.0)) or state.rounds > self.window * (1.0 + 1e-9):
-            raise CheckpointError(f"The saved sums of a cautious learner, {sums}, cannot be: they are damaged.")
+            raise CheckpointError(f"The saved sums of a cautious learner, {sums}, are not possible: they are damaged.")
         if state.uniform > 10.0 * state.rounds * (1.0 + 1e-9) or state.cost > MAX_COST_RATIO * state.uniform * (
             1.0 + 1e-9
         ):
             raise CheckpointError(f"The saved costs of a cautious learner, {sums[:2]}, are too large: damaged.")
-        if np.abs(self._played(state, state.learned.mixture) - state.mixture).max() > 1e-9:
-            raise CheckpointError("The saved mixture is not the one that this learner would play: it is damaged.")
+        if np.abs(self._mix(state, state.learned.mixture) - state.mixture).max() > 1e-9:
+            raise CheckpointError("The saved mixture is not the one that the saved gain leads to: it is damaged.")
 
     def step(self, state: CautiousState, evidence: Evidence) -> CautiousState:
-        """Compare the learned mixture with uniform draws, let the learner step, and play what it has earned."""
+        """Compare the learned mixture with uniform draws, let the learner step, and choose what to play."""
         learned, a, b = state.learned, evidence.at_uniform, evidence.value(state.learned.mixture)
-        heard = (
-            self._heard(state, a, min(b, MAX_COST_RATIO * a)) if a > 0.0 else state
-        )  # no loss says nothing of the gain
-        after = self.learner.step(learned, evidence)
-        return heard._replace(mixture=self._played(heard, after.mixture), learned=after)
+        # A round without any loss says nothing about the gain.
+        after = self._add_round(state, a, min(b, MAX_COST_RATIO * a)) if a > 0.0 else state
+        stepped = self.learner.step(learned, evidence)
+        return after._replace(mixture=self._mix(after, stepped.mixture), learned=stepped)
 
-    def _played(self, state: CautiousState, learned: FloatArray) -> FloatArray:
-        """Return the uniform component with as much of the learner's mixture as its gain has earned."""
+    def _mix(self, state: CautiousState, learned: FloatArray) -> FloatArray:
+        """Return the mixture to play: part uniform component, part learned mixture, by the gain."""
         part = self.part(self.gain(state))
         mixture = part * learned
         mixture[-1] += 1.0 - part
         clip_to_simplex(mixture, self.gamma)
         return mixture
 
-    def _heard(self, state: CautiousState, a: float, b: float) -> CautiousState:
-        """Add what uniform draws and the learner's mixture cost in a round to the sums."""
+    def _add_round(self, state: CautiousState, a: float, b: float) -> CautiousState:
+        """Add the costs of a round to the sums: a of uniform draws, b of the learned mixture."""
         decay = 1.0 - 1.0 / self.window
         scale = (1.0 - LATEST_ROUND_SHARE) * state.scale + LATEST_ROUND_SHARE * a if state.rounds else a
         uniform, cost = decay * state.uniform + a / scale, decay * state.cost + b / scale
         return CautiousState(state.mixture, state.learned, uniform, cost, decay * state.rounds + 1.0, scale)
 
+    def learned(self, state: CautiousState) -> FloatArray:
+        """Return the mixture of the wrapped learner."""
+        return self.learner.learned(state.learned)
+
     def gain(self, state: CautiousState) -> float:
-        """Give what the learner's mixture gains over uniform draws, played or not."""
+        """Return the gain of the learned mixture over uniform draws, whether it is played or not."""
         if state.rounds == 0.0:
             return 1.0
         missing = (self.window / state.rounds - 1.0) * state.uniform  # rounds to come, in which both cost the same
         return (state.uniform + missing) / (state.cost + missing)
 
     def part(self, gain: float) -> float:
-        """Give how much of the learner's mixture is played at a gain.
+        """Return how much of the learned mixture is played at a gain.
+
+        Parameters
+        ----------
+        gain : float
+            Gain of the learned mixture over uniform draws.
+
+        Returns
+        -------
+        float
+            From 0, only the uniform component, to 1, only the learned mixture.
 
         Examples
         --------

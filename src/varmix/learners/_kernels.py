@@ -1,4 +1,4 @@
-"""One round of the learners that have a compiled step."""
+"""Compiled steps of learners: BarrierNewton, Leader and Neyman."""
 
 import math
 
@@ -9,8 +9,8 @@ from varmix._kernels.cost import value_and_gradient
 from varmix._kernels.jit import kernel
 from varmix._kernels.simplex import MAX_PIVOT_WORK, MIN_FACTORISATIONS, bounded_step, clip_to_simplex, copy_vector
 
-# In one round no weight above FLOOR / k loses more than this share: one huge loss would set others to zero, from where
-# the barrier lets them return only slowly.
+# In one round no weight above WEIGHT_FLOOR / k loses more than this part. Without the limit, one huge loss would set
+# others to zero, and the barrier lets them return only slowly.
 MAX_WEIGHT_DROP = 0.5
 WEIGHT_FLOOR = 1e-3
 
@@ -30,13 +30,13 @@ def barrier_newton(
     mixture: FloatArray,
     curvature: FloatArray,
 ) -> tuple[float, float]:
-    """Write the next mixture and tempered curvature; give the next sums of costs and of rounds.
+    """Write the next mixture and the next tempered curvature; return the next sums of costs and of rounds.
 
-    `decay` multiplies the sums before each round: 1 when nothing is forgotten.  Where the cost or the curvature is not
-    finite, neither is the sum of costs.
+    `decay` multiplies the sums before each round; 1 forgets nothing. If the cost or the curvature is not finite, the
+    returned sum of costs is not finite either.
     """
     k = old.shape[0]
-    work = np.empty((k + 3, k))  # one allocation: they cost as much as the arithmetic when k is small
+    work = np.empty((k + 3, k))  # one allocation, because each costs as much as the arithmetic for small k
     metric, gradient, root, lower = work[:k], work[k], work[k + 1], work[k + 2]
     cost = value_and_gradient(ratios, coefficients, old, gradient)
     total = decay * old_cost + cost
@@ -48,17 +48,17 @@ def barrier_newton(
         part = 2.0 * root[i] * (gradient[i] / cost) if cost > 0.0 else 0.0
         for j in range(k):
             curvature[i, j] = decay * old_curvature[i, j] + part * (root[j] * gradient[j])
-        if not math.isfinite(curvature[i, i]):  # no other entry is larger than those of the diagonal
+        if not math.isfinite(curvature[i, i]):  # the largest entries are on the diagonal
             total = math.inf
     if cost > 0.0 and k > 1:
-        # In units of the mean cost, so that the step sees the same numbers whatever the scale of the losses.
+        # In units of the mean cost, so that the scale of the losses has no effect.
         unit = rounds / total
         for i in range(k):
             gradient[i] *= unit
             root[i] = 1.0 / math.sqrt(max(old[i], WEIGHT_FLOOR / k))
             lower[i] = (1.0 - MAX_WEIGHT_DROP) * old[i] if old[i] > WEIGHT_FLOOR / k else 0.0
         lower[k - 1] = max(lower[k - 1], gamma)
-        together = eps * (k - 2) / (k - 1) ** 2  # what k - 1 barriers that move together add beyond one
+        together = eps * (k - 2) / (k - 1) ** 2  # makes k - 1 barriers that move together count as one
         for i in range(k):
             part = beta * unit * root[i]
             for j in range(k):
@@ -83,7 +83,7 @@ def leader(
     steps: int,
     mixture: FloatArray,
 ) -> None:
-    """Write `steps` square-root multiplicative steps w_j <- w_j sqrt(sum_s c_s q_j(s) / (w.q_s)^2) from `old`."""
+    """Write `steps` multiplicative steps w_j <- w_j sqrt(sum_s c_s q_j(s) / (w.q_s)^2), starting from `old`."""
     k = old.shape[0]
     slope = np.empty(k)
     copy_vector(old, mixture)
@@ -93,7 +93,7 @@ def leader(
         for j in range(k):
             mixture[j] *= math.sqrt(max(-slope[j], 0.0))
             total += mixture[j]
-        if not (total > 0.0 and math.isfinite(total)):  # nothing but zero losses in the window
+        if not (total > 0.0 and math.isfinite(total)):  # all losses in the window are zero
             copy_vector(old, mixture)
             return
         again = 0.0
@@ -108,7 +108,7 @@ def leader(
 
 @kernel
 def group_of_rows(ratios: FloatArray, groups: IntArray) -> None:
-    """Write the group of each row: the one with its largest ratio, the uniform component aside."""
+    """Write the group of each row: the component with the largest ratio, except the last, the uniform one."""
     for r in range(ratios.shape[0]):
         groups[r] = 0
         for j in range(1, ratios.shape[1] - 1):
@@ -118,7 +118,7 @@ def group_of_rows(ratios: FloatArray, groups: IntArray) -> None:
 
 @kernel
 def average_groups(groups: IntArray, norms: FloatArray, decay: float, squares: FloatArray, counts: FloatArray) -> None:
-    """Add the squared norms of each group, row by row, into sums that are multiplied by `decay` before each."""
+    """Add the squared norm of each row to the sums of its group, which are multiplied by `decay` first."""
     for r in range(groups.shape[0]):
         g = groups[r]
         squares[g] = decay * squares[g] + norms[r] * norms[r]
@@ -135,27 +135,28 @@ def neyman(
     gamma: float,
     mixture: FloatArray,
 ) -> None:
-    """Write the mixture that these sums of squared norms ask for.
+    """Write the mixture that follows from the sums of squared norms and the counts of draws.
 
-    Without parents (an empty array) a group gets its mass times the root of its mean.  With them, half of that, and
-    half by the mean of its parent.  What was not seen has the mean of its parent, or else of all.
+    Without parents (an empty array) the share of a group is its mass times the root of its mean square. With parents,
+    half of the share uses the mean of the parent instead. A group without draws gets the mean of its parent, or of all
+    groups.
     """
     groups = masses.shape[0]
     nested = parents.shape[0] > 0
     families = 1
     for j in range(parents.shape[0]):
         families = max(families, parents[j] + 1)
-    heard, covered = np.empty(families), np.empty(families)
-    heard[:] = 0.0
+    sums, covered = np.empty(families), np.empty(families)
+    sums[:] = 0.0
     covered[:] = 0.0
     for j in range(groups):
         if counts[j] > 0.0:
             parent = parents[j] if nested else 0
-            heard[parent] += masses[j] * (squares[j] / counts[j])
+            sums[parent] += masses[j] * (squares[j] / counts[j])
             covered[parent] += masses[j]
     overall, known = 0.0, 0.0
     for f in range(families):
-        overall += heard[f]
+        overall += sums[f]
         known += covered[f]
     overall /= known
     own = 0.0
@@ -163,13 +164,13 @@ def neyman(
     above = np.empty(groups if nested else 0)
     for j in range(groups):
         parent = parents[j] if nested else 0
-        mean = heard[parent] / covered[parent] if covered[parent] > 0.0 else overall
+        mean = sums[parent] / covered[parent] if covered[parent] > 0.0 else overall
         if nested:
             above[j] = masses[j] * math.sqrt(mean)
             inherited += above[j]
         mixture[j] = masses[j] * math.sqrt(squares[j] / counts[j] if counts[j] > 0.0 else mean)
         own += mixture[j]
-    if not own > 0.0:  # no loss yet, or none in groups with a mass
+    if not own > 0.0:  # all losses so far are zero, or in groups of mass zero
         copy_vector(old, mixture)
         return
     for j in range(groups):

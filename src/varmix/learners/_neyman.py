@@ -1,4 +1,4 @@
-"""Neyman: the closed form for disjoint groups."""
+"""Neyman: the best mixture for disjoint groups, in closed form."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -10,15 +10,15 @@ from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import AnyArray, FloatArray, IntArray, as_count, as_fraction, as_mixture, as_vector
 from varmix.learners import _kernels as kernels
-from varmix.learners._base import set_frozen
+from varmix.learners._base import Learner, set_frozen
 
 NO_PARENTS = np.empty(0, dtype=np.int64)
-LARGEST_SQUARE = 1e250  # what the largest norm of feedback comes to, with room for the smallest density
+LARGEST_SQUARE = 1e250  # square of the largest norm allowed as feedback, with room for small densities
 LARGEST_SUM = 1e300
 
 
 class NeymanState(NamedTuple):
-    """The mixture, and per group the moving sums of squared norms and of draws."""
+    """The mixture, and moving sums of squared norms and of draws per group."""
 
     mixture: FloatArray
     squares: FloatArray
@@ -26,40 +26,44 @@ class NeymanState(NamedTuple):
 
 
 class HasMasses(Protocol):
-    """A family of disjoint groups that knows their masses; it may also know their `parents`."""
+    """Family of disjoint groups that knows their masses; it may also know their `parents`."""
 
     @property
     def masses(self) -> FloatArray:
-        """The part of the target that each group holds."""
+        """Part of the target that each group holds."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
-class Neyman:
-    """Neyman allocation: group j gets `W_j sqrt(mean of l^2 in j)`, after `gamma` for the uniform component.
+class Neyman(Learner[NeymanState]):
+    """Neyman allocation for disjoint groups: group j gets a share in proportion to `W_j sqrt(mean of l^2 in j)`.
 
-    For disjoint groups that is the best mixture, if the means are known.  Here they are moving averages over about
-    `window` draws of each group, so groups that are rarely drawn are judged by few draws.  Groups not seen yet are
-    taken to be average.  Rows count alike: give it draws, not `draw_all` under a target that varies inside groups.
+    Use it instead of a general learner if the components are disjoint groups (`Groups`, `Sources`): the formula is the
+    best mixture if the means are known, so there is no step size. Here the means are moving averages over about
+    `window` draws of each group. A group without draws gets the average of the others. `gamma` goes to the uniform
+    component.
 
-    Small groups are judged late: one that looks quiet is drawn seldom, and what it hides is found out even later.  With
-    `parents`, the larger groups that they are parts of, half of a share follows the mean of the parent, so that no part
-    is drawn less than half as often as its parent asks for.
+    Rows of feedback count equally, so pass feedback about draws. Do not pass `draw_all` if the target varies inside
+    groups.
+
+    A small group that looks quiet is rarely drawn, so a change in it is noticed late. If small groups are parts of
+    larger ones, name the larger ones in `parents`. Half of a share then follows the mean of the parent, so every part
+    is drawn at least half as often as its parent's mean asks for.
 
     Parameters
     ----------
-    masses
-        W, the part of the target that each group holds, or the groups themselves.
-    gamma
+    masses : array-like of shape (groups,) or family
+        Part of the target that each group holds, or the family of groups itself.
+    gamma : float, default 0.1
         Share of the uniform component.
-    window
-        Draws of a group after which old ones are mostly forgotten.
-    prior
-        The mean squared norm that each group is taken to have at first, if something is known; it counts as `window`
-        draws.
-    parents
-        For each group the larger one that it is a part of, by any labels; groups that are given for their masses say so
-        themselves.
+    window : int, default 200
+        Number of draws of a group, at least 2, after which old ones are mostly forgotten.
+    prior : array-like of shape (groups,), optional
+        Expected mean squared norm of each group. It counts as `window` draws. Default: None, which starts in proportion
+        to the masses.
+    parents : array-like of shape (groups,), optional
+        Label of the larger group that each group is a part of. Default: those of the family if one is passed and has
+        any, otherwise None.
 
     Examples
     --------
@@ -100,17 +104,17 @@ class Neyman:
             labels = np.asarray(self.parents)
             if labels.shape != masses.shape:
                 raise ValueError(
-                    f"parents must be one label for each of the {len(masses)} groups, got shape {labels.shape}."
+                    f"parents must have one label for each of the {len(masses)} groups, got shape {labels.shape}."
                 )
             object.__setattr__(self, "parents", _number_labels(labels))
 
     def init(self, k: int) -> NeymanState:
-        """Start in proportion to the masses, or as the prior asks for."""
+        """Return the first state: shares in proportion to the masses, or those of the prior."""
         masses = np.asarray(self.masses)
         if k != len(masses) + 1:
             raise ValueError(
                 f"Neyman needs one mass per group: {len(masses)} masses fit {len(masses) + 1} components "
-                f"(the last is uniform), got {k}."
+                f"(the last is uniform), but there are {k}."
             )
         even, nothing = np.append((1.0 - self.gamma) * masses, self.gamma), np.zeros(len(masses))
         if self.prior is None:
@@ -122,16 +126,20 @@ class Neyman:
         """Raise `CheckpointError` if these cannot be moving sums over `window` draws of each group."""
         squares, counts = state.squares, state.counts
         if min(squares.min(), counts.min()) < 0.0 or counts.max() > self.window * (1.0 + 1e-9):
-            raise CheckpointError(f"The saved sums of Neyman are negative, or of more than {self.window} draws.")
-        if ((counts > 0.0) & (counts < 1.0)).any():  # a draw counts one, and what is forgotten makes room for it
-            raise CheckpointError("The saved counts of Neyman have a group that was drawn, but less than once.")
+            raise CheckpointError(f"The saved sums of Neyman are negative, or cover more than {self.window} draws.")
+        if ((counts > 0.0) & (counts < 1.0)).any():  # the latest draw counts one, and is not discounted
+            raise CheckpointError(
+                "The saved counts of Neyman have a group with a count between 0 and 1, which no draw can cause."
+            )
         if squares[counts == 0.0].any() or squares.max() > LARGEST_SUM:
-            raise CheckpointError("The saved sums of Neyman are too large, or of groups that were never drawn.")
+            raise CheckpointError("The saved sums of Neyman are too large, or belong to groups that were never drawn.")
         if abs(state.mixture[-1] - self.gamma) > 1e-9:
-            raise CheckpointError(f"The saved mixture is {state.mixture[-1]:.3g} uniform, and gamma is {self.gamma:g}.")
+            raise CheckpointError(
+                f"The saved mixture has a uniform share of {state.mixture[-1]:.3g}, but gamma is {self.gamma:g}."
+            )
 
     def step(self, state: NeymanState, evidence: Evidence) -> NeymanState:
-        """Average the squared norms group by group, and allocate."""
+        """Return the state after adding the squared norms of each group."""
         groups = evidence.groups
         if groups is None:
             groups = np.empty(len(evidence.norms), dtype=np.int64)
@@ -141,6 +149,7 @@ class Neyman:
         return self._allocated(state.mixture, squares, counts)
 
     def _allocated(self, old: FloatArray, squares: FloatArray, counts: FloatArray) -> NeymanState:
+        """Return the state with these sums and the mixture that follows from them."""
         mixture = np.empty(len(old))
         parents = NO_PARENTS if self.parents is None else np.asarray(self.parents)
         kernels.neyman(squares, counts, np.asarray(self.masses), parents, old, self.gamma, mixture)
@@ -148,7 +157,7 @@ class Neyman:
 
 
 def _number_labels(labels: AnyArray) -> IntArray:
-    """Give labels as numbers from zero on; small ones are that already, and some may be missing."""
+    """Return labels as numbers from zero; small non-negative integers are kept, even with gaps."""
     if labels.dtype.kind in "iu" and labels.min() >= 0 and labels.max() < 8 * len(labels):
         return labels.astype(np.int64)
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)

@@ -1,4 +1,4 @@
-"""OGD: online gradient descent, the appendix's alternative."""
+"""OGD: online gradient descent on the mixture, from the paper's appendix."""
 
 import math
 from dataclasses import dataclass
@@ -10,29 +10,31 @@ from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_fraction, as_positive
 from varmix._kernels.simplex import clip_to_simplex, project_restricted
-from varmix.learners._base import half_uniform, set_frozen
+from varmix.learners._base import Learner, half_uniform, set_frozen
 
 SIMPLEX_DIAMETER = 2**0.5
 
 
 class OGDState(NamedTuple):
-    """The mixture and the root of the sum of squared gradient norms."""
+    """The mixture, and the square root of the sum of squared gradient norms."""
 
     mixture: FloatArray
     length: float
 
 
 @dataclass(frozen=True)
-class OGD:
-    """Gradient steps projected onto the restricted simplex by Algorithm 3.
+class OGD(Learner[OGDState]):
+    """Gradient steps on the mixture, projected onto the restricted simplex by Algorithm 3.
+
+    A round takes time in proportion to m k for m rows and k components, and the state holds no matrix.
 
     Parameters
     ----------
-    gamma
-        Least share of the uniform component.
-    step_size
-        A fixed step, in units of one over the cost; None takes AdaGrad-norm steps
-        `sqrt(2) / sqrt(sum of squared gradient norms)`, which are free of scales.
+    gamma : float, default 0.1
+        Smallest share of the uniform component. No importance weight exceeds `1 / gamma`.
+    step_size : float, optional
+        Fixed step size, in units of one over the cost. Default: None, which takes AdaGrad-norm steps
+        `sqrt(2) / sqrt(sum of squared gradient norms)`; these work at any scale of the losses.
 
     Examples
     --------
@@ -52,31 +54,32 @@ class OGD:
             set_frozen(self, step_size=as_positive(self.step_size, "step_size"))
 
     def init(self, k: int) -> OGDState:
-        """Start with half of the mass on the uniform component."""
+        """Return the first state: half of the mass on the uniform component, the rest spread evenly."""
         return OGDState(half_uniform(k, self.gamma), 0.0)
 
     def check_state(self, state: OGDState) -> None:
-        """Raise `CheckpointError` if the length of all gradients is negative."""
+        """Raise `CheckpointError` if the length of the gradients is negative."""
         if state.length < 0.0:
-            raise CheckpointError(f"The saved length of the gradients is {state.length:.3g}: it cannot be negative.")
+            raise CheckpointError(f"The saved length of the gradients must not be negative, got {state.length:.3g}.")
 
     def step(self, state: OGDState, evidence: Evidence) -> OGDState:
-        """Take one projected gradient step; a round without any loss changes nothing.
+        """Return the state after one projected gradient step.
 
-        However long a fixed step is, it ends in the simplex: far enough, all mass is on the steepest components.
+        If all losses are zero nothing changes. A very long step ends with all free mass on the components with the
+        steepest gradient.
         """
         g = evidence.gradient(state.mixture)
         if not g.any():
             return state
-        # By hypot, and kept as a root, so that losses of any size neither overflow nor vanish when squared.
+        # hypot and a stored root avoid overflow and underflow of squares.
         with np.errstate(all="ignore"):
             length = float(np.hypot(state.length, np.hypot.reduce(g)))
-            # The sum is fixed, so only differences matter: from the steepest one they may be infinite, never undefined.
+            # The sum of w is fixed, so only differences matter. Those to the least entry may be infinite, but not nan.
             move = SIMPLEX_DIAMETER * (g / length) if self.step_size is None else self.step_size * (g - g.min())
         if not math.isfinite(length):
             raise ValueError(
-                f"The gradient of the cost is not finite at {state.mixture}: an atom that was drawn has next to no "
-                f"density there. Mix in the uniform law by varmix.components.with_uniform, or raise gamma = "
+                f"The gradient of the cost is not finite at the mixture {state.mixture}: a drawn atom has almost no "
+                f"density there. Add a uniform component with varmix.components.with_uniform, or raise gamma = "
                 f"{self.gamma:g}."
             )
         mixture = np.empty(len(g))

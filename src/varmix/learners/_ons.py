@@ -1,4 +1,4 @@
-"""ONS: the online Newton step of Algorithms 1 and 2, literally."""
+"""ONS: the paper's online Newton step, Algorithms 1 and 2."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
@@ -8,14 +8,14 @@ import numpy as np
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_count, as_fraction, as_positive
-from varmix.learners._base import check_curvature, make_even_mixture, set_frozen
+from varmix.learners._base import Learner, check_curvature, make_even_mixture, set_frozen
 from varmix.simplex import RestrictedSimplex
 
-MAX_HESSIAN_ENTRY = 1e300  # entry of H, so that products with mixtures stay finite
+MAX_HESSIAN_ENTRY = 1e300  # so that products of H with mixtures stay finite
 
 
 class ONSState(NamedTuple):
-    """The mixture, H, its inverse (empty where the exact projection needs none) and the number of rounds."""
+    """The mixture, H, its inverse (empty with the exact projection) and the number of rounds."""
 
     mixture: FloatArray
     hessian: FloatArray
@@ -24,24 +24,34 @@ class ONSState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ONS:
-    """The paper's learner.  Fed with `draw_all` it is Algorithm 1, with draws Algorithm 2 (VRM).
+class ONS(Learner[ONSState]):
+    """Online Newton step of the paper: Algorithm 1 if fed with `draw_all`, Algorithm 2 (VRM) if fed with draws.
 
-    Its settings depend on the scale of the losses: with the authors' (the defaults here) it can be many times
-    worse than uniform sampling.  `varmix.theory` has those of the theorems; `BarrierNewton` needs none.
-    In units of `f / n^2`, as everywhere in varmix.
+    Use it to reproduce the paper or to have its regret bounds. Its settings depend on the scale of the losses: with the
+    authors' settings, which are the defaults here, it can be many times worse than uniform sampling. `varmix.theory`
+    computes the settings of the theorems. `BarrierNewton` needs no settings.
+
+    With g for the gradient of the evidence at w_t, a round computes `H += g g'` (line 5) and `w' = w_t - H^-1 g / beta`
+    (line 6), and projects w' onto the restricted simplex in the metric of H (line 7). Costs are in units of `f / n^2`,
+    as everywhere in varmix.
 
     Parameters
     ----------
-    gamma, beta, eps
-        The parameters of the algorithm.
-    projection
-        "exact" solves line 7 as a quadratic program, which needs no inverse; "pgd" takes `steps` projected gradient
-        steps with Algorithm 3, and keeps the inverse for line 6 by the Sherman-Morrison formula.
-    steps
-        Number of projected gradient steps.
-    refactor
-        The inverse is computed afresh every so many rounds, and when it has drifted, because the formula does.
+    gamma : float, default 0.01
+        Smallest share of the uniform component. No importance weight exceeds `1 / gamma`.
+    beta : float, default 10.0
+        Inverse step size, in units of one over the cost.
+    eps : float, default 0.1
+        Diagonal of the first H, in units of the cost squared.
+    projection : {"exact", "pgd"}, default "exact"
+        How line 7 is computed. "exact" solves lines 6 and 7 as one quadratic program, which needs no inverse of H.
+        "pgd" takes `steps` projected gradient steps with Algorithm 3 and updates the inverse by the Sherman-Morrison
+        formula.
+    steps : int, default 10
+        Number of projected gradient steps. Only for "pgd".
+    refactor : int, default 1000
+        Number of rounds after which the inverse is computed from scratch, because errors of the formula add up. It is
+        also recomputed as soon as these errors show. Only for "pgd".
 
     Examples
     --------
@@ -64,32 +74,32 @@ class ONS:
         set_frozen(self, refactor=as_count(self.refactor, "refactor"))
         if not 1.0 / MAX_HESSIAN_ENTRY <= self.eps <= MAX_HESSIAN_ENTRY:
             raise ValueError(
-                f"eps must lie in [{1.0 / MAX_HESSIAN_ENTRY:g}, {MAX_HESSIAN_ENTRY:g}], where H has an inverse, got "
+                f"eps must lie in [{1.0 / MAX_HESSIAN_ENTRY:g}, {MAX_HESSIAN_ENTRY:g}], so that H has an inverse, got "
                 f"{self.eps:g}."
             )
         if self.projection not in ("exact", "pgd"):
             raise ValueError(f"projection must be 'exact' or 'pgd', got {self.projection!r}.")
 
     def init(self, k: int) -> ONSState:
-        """Start at w_1 = 1/k (line 1) with H_0 = eps I (line 2)."""
+        """Return the first state: w_1 = 1/k (line 1) and H_0 = eps I (line 2)."""
         inverse = np.eye(k) / self.eps if self.projection == "pgd" else np.empty((0, 0))
         return ONSState(make_even_mixture(k, self.gamma), self.eps * np.eye(k), inverse, 0)
 
     def check_state(self, state: ONSState) -> None:
-        """Raise `CheckpointError` if H is not eps I with squares of gradients added to it, or has another inverse."""
+        """Raise `CheckpointError` if H is not eps I plus squared gradients, or the inverse belongs to another H."""
         check_curvature(state.hessian, "hessian", least=self.eps)
         check_curvature(state.inverse, "inverse")
         if state.rounds == 0 and not np.array_equal(state.hessian, self.eps * np.eye(len(state.mixture))):
-            raise CheckpointError("The saved hessian has changed in no round: it is damaged.")
+            raise CheckpointError("The saved hessian differs from eps I before the first round: the state is damaged.")
         if len(state.inverse):
             with np.errstate(over="ignore", invalid="ignore"):
                 product = state.hessian @ state.inverse @ state.hessian
-            # The formula drifts, and is refactored when that shows: only another matrix is this far off.
+            # The formula drifts, but never this far: the inverse is recomputed as soon as the drift shows.
             if not np.abs(product - state.hessian).max() <= 0.5 * np.abs(state.hessian).max():
-                raise CheckpointError("The saved inverse is not that of the saved hessian: it is damaged.")
+                raise CheckpointError("The saved inverse does not belong to the saved hessian: the state is damaged.")
 
     def step(self, state: ONSState, evidence: Evidence) -> ONSState:
-        """Play lines 5, 6 and 7."""
+        """Return the state after lines 5, 6 and 7."""
         simplex = RestrictedSimplex(self.gamma)
         w = state.mixture
         g = evidence.gradient(w)
@@ -97,11 +107,11 @@ class ONS:
             H = state.hessian + np.outer(g, g)  # line 5
         if not np.abs(H).max() <= MAX_HESSIAN_ENTRY:  # also when it is not a number
             raise ValueError(
-                f"The losses are too large for ONS, whose H holds squared gradients: one of {np.abs(g).max():.3g} "
-                f"overflows. Divide the losses by their scale, or use BarrierNewton, which has none."
+                f"The losses are too large for ONS: H holds squared gradients, and a gradient of {np.abs(g).max():.3g} "
+                f"overflows there. Divide the losses by their scale, or use BarrierNewton, which works at any scale."
             )
         if self.projection == "exact":
-            # Lines 6 and 7 as one program: (x - w')' H (x - w') with w' = w - H^-1 g / beta, without the inverse.
+            # Lines 6 and 7 in one: minimise (x - w')' H (x - w') with w' = w - H^-1 g / beta. It needs no inverse.
             with np.errstate(over="ignore"):
                 slope = self._finite(g / self.beta)
             return ONSState(simplex.step(w, slope, H), H, state.inverse, state.rounds + 1)
@@ -113,24 +123,27 @@ class ONS:
         return ONSState(mixture, H, inverse, state.rounds + 1)
 
     def _finite(self, slope: FloatArray) -> FloatArray:
+        """Return the slope, or raise ValueError if it is not finite."""
         if not np.isfinite(slope).all():
             raise ValueError(
-                f"beta = {self.beta:g} is too small for these losses: a gradient over beta overflows. Raise beta, or "
-                f"use BarrierNewton, which needs no settings."
+                f"beta = {self.beta:g} is too small for these losses: a gradient divided by beta overflows. Raise "
+                f"beta, or use BarrierNewton, which needs no settings."
             )
         return slope
 
     def _invert(self, state: ONSState, g: FloatArray, H: FloatArray) -> FloatArray:
+        """Return the inverse of H by the Sherman-Morrison formula, or from scratch every `refactor` rounds."""
         updated = self._sherman_morrison(state.inverse, g)
         with np.errstate(all="ignore"):
             drift = np.abs(H @ (updated @ g) - g).max() / np.abs(g).max(initial=1e-300)
         if (state.rounds + 1) % self.refactor == 0 or not drift < 1e-6:
-            # The pseudo-inverse: beside huge losses eps I is lost to rounding and H is singular.
+            # With huge losses eps I is lost to rounding and H is singular, hence the pseudo-inverse.
             return np.asarray(np.linalg.pinv(H, hermitian=True), dtype=np.float64)
         return updated
 
     @staticmethod
     def _sherman_morrison(inverse: FloatArray, g: FloatArray) -> FloatArray:
+        """Return the inverse of H + g g', given the inverse of H."""
         with np.errstate(all="ignore"):
             column = inverse @ g
             return np.asarray(inverse - np.outer(column, column) / (1.0 + g @ column))

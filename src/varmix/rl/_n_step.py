@@ -1,4 +1,4 @@
-"""n-step returns: transitions are pending until the rewards of n steps are known, or the episode has ended."""
+"""n-step returns: a transition is pending until the rewards of n steps are known, or the episode has ended."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,8 +8,7 @@ import numpy as np
 from varmix._core.state import CheckpointError, require_entries, restore_array, wrap_load_errors
 from varmix._core.validation import AnyArray, BoolArray, FloatArray, IntArray, State
 from varmix._kernels.jit import kernel
-from varmix.rl._storage import Leaf
-from varmix.rl._transitions import check_sums, checked_columns, discount_powers
+from varmix.rl._transitions import Leaf, check_sums, discount_powers, read_columns
 
 
 @kernel
@@ -24,11 +23,12 @@ def push_transitions(
     newest: IntArray,
     ready: IntArray,
 ) -> int:
-    """Add one transition of each of m environments, reward all that are pending there, and list those that are done.
+    """Add one transition in each of m environments, and return how many pending transitions this completes.
 
-    `powers` (n + 1,) are those of the discount.  The rings are in `returns` (environments * n,), the oldest of each at
-    its `head`, `count` of them.  `newest` (m,) gets the places of the new ones.  `ready` (3, m * n) gets the row, place
-    and number of steps of the transitions that are done, by row and then the oldest first; their number is given.
+    Every pending transition of an environment gets the new reward, discounted.  `powers` (n + 1,) are the powers of
+    the discount.  `returns` (environments * n,) holds one ring per environment: `count` places in use, the oldest at
+    `head`.  The call writes the places of the new transitions into `newest` (m,).  It writes row, place and number of
+    steps of the completed ones into `ready` (3, m * n), sorted by row, the oldest first.
     """
     n, found = len(powers) - 1, 0
     for row in range(len(environments)):
@@ -50,34 +50,38 @@ def push_transitions(
 
 
 class FinishedSteps(NamedTuple):
-    """Transitions that are pending no more, by environment and then the oldest first."""
+    """Transitions that a step completes, sorted by environment, the oldest first."""
 
     row: IntArray
-    """Which row of the step that was pushed was the last one for them; its next observation is theirs."""
-    chosen: list[AnyArray]
-    """Observations and actions, as they were pushed."""
+    """Row of the step that completes each transition: its next observation belongs to the transition."""
+    inputs: list[AnyArray]
+    """Observations and actions that were pushed when the transitions began."""
     returns: FloatArray
-    """Sums of discount^i times the i-th reward."""
+    """Sums of `discount**i` times the i-th reward."""
     discounts: FloatArray
-    """discount^steps, of as many steps as there are rewards in the sum."""
+    """`discount**steps`, where `steps` is the number of rewards in the sum."""
 
 
-class OpenSteps:
-    """The pending transitions of every environment: a ring of `n_steps` places each, all in the same arrays.
+class PendingSteps:
+    """Pending transitions: one ring of `n_steps` places per environment, all in the same arrays.
 
-    A step leaves the object valid as it was, and returns another one that shares its columns.  Whoever holds them
-    can go on from either until the next step: an interrupt in between leaves nothing half pushed.
+    `push` does not change the object.  It returns a new one that shares the columns, and writes only to places that
+    the old one does not use.  Until the next push both are valid, so an interrupt leaves no half-pushed step.
 
     Parameters
     ----------
-    n_steps, discount, environments
-        As of the buffer.
-    leaves
-        What is kept of a transition while it is pending: its observation and action.
+    n_steps : int
+        Number of steps that a transition spans.
+    discount : float
+        Discount per step.
+    environments : int
+        Number of environments.
+    leaves : sequence of Leaf
+        Leaves of observation and action, which are stored while a transition is pending.
 
     Examples
     --------
-    >>> pending = OpenSteps(3, 0.5, 1, [Leaf("action", (), np.dtype(np.int64))])
+    >>> pending = PendingSteps(3, 0.5, 1, [Leaf("action", (), np.dtype(np.int64))])
     >>> for action in range(4):
     ...     ready, pending = pending.push(np.array([0]), [[action]], np.array([8.0]), np.array([action == 3]))
     ...     print(ready.returns, pending.count)
@@ -93,32 +97,32 @@ class OpenSteps:
         self._columns = [np.zeros((environments * n_steps, *leaf.shape), dtype=leaf.dtype) for leaf in leaves]
         self._returns = np.zeros(environments * n_steps)
         self._head = np.zeros(environments, dtype=np.int64)
-        #: How many transitions of each environment are pending.
+        #: Number of pending transitions of each environment.
         self.count = np.zeros(environments, dtype=np.int64)
         self._powers = discount_powers(discount, n_steps)
 
-    def _with(self, returns: FloatArray, head: IntArray, count: IntArray) -> "OpenSteps":
-        """Return another object with the same columns."""
-        other = OpenSteps.__new__(OpenSteps)
+    def _replace_ring(self, returns: FloatArray, head: IntArray, count: IntArray) -> "PendingSteps":
+        """Return a new object with the same columns."""
+        other = PendingSteps.__new__(PendingSteps)
         other._n, other._leaves, other._columns, other._powers = self._n, self._leaves, self._columns, self._powers
         other._returns, other._head, other.count = returns, head, count
         return other
 
     def push(
-        self, environments: IntArray, chosen: Sequence[AnyArray], rewards: FloatArray, ended: BoolArray
-    ) -> tuple[FinishedSteps, "OpenSteps"]:
-        """Return the transitions that a step of these environments completes, and what is pending after it."""
+        self, environments: IntArray, inputs: Sequence[AnyArray], rewards: FloatArray, ended: BoolArray
+    ) -> tuple[FinishedSteps, "PendingSteps"]:
+        """Return the transitions that a step of these environments completes, and the pending ones after it."""
         newest, ready = np.empty(len(environments), np.int64), np.empty((3, len(environments) * self._n), np.int64)
         ring = self._returns.copy(), self._head.copy(), self.count.copy()
         found = push_transitions(environments, np.array(rewards), np.array(ended), self._powers, *ring, newest, ready)
         row, places, steps = ready[:, :found]
-        for column, values in zip(self._columns, chosen, strict=True):
-            column[newest] = values  # places that are free here: fewer than n_steps are taken
+        for column, values in zip(self._columns, inputs, strict=True):
+            column[newest] = values  # free places: fewer than n_steps are in use
         done = [column.take(places, 0) for column in self._columns]
-        return FinishedSteps(row, done, ring[0].take(places), self._powers.take(steps)), self._with(*ring)
+        return FinishedSteps(row, done, ring[0].take(places), self._powers.take(steps)), self._replace_ring(*ring)
 
     def state_dict(self) -> State:
-        """Return the ring."""
+        """Return the rings and their columns."""
         columns = {leaf.name: column.copy() for leaf, column in zip(self._leaves, self._columns, strict=True)}
         return {
             "columns": columns,
@@ -128,16 +132,16 @@ class OpenSteps:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Resume with a saved ring, after checking that steps can have left it.
+        """Resume with saved rings.
 
         Raises
         ------
         CheckpointError
-            If the state is damaged or of another buffer.  The ring is then unchanged.
+            If the state is damaged or belongs to another buffer. The rings are then unchanged.
         """
         with wrap_load_errors("pending transitions"):
             require_entries(state, {"columns", "returns", "head", "count"}, "pending transitions")
-            checked = checked_columns(state["columns"], self._leaves, len(self._returns))
+            checked = read_columns(state["columns"], self._leaves, len(self._returns))
             columns = [column.copy() for column in checked]
             returns = restore_array(state["returns"], self._returns, "returns")
             head, count = (

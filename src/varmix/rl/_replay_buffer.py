@@ -1,7 +1,8 @@
-"""ReplayBuffer: transitions of an agent, drawn by a mixture of prioritised replays that is learned online."""
+"""ReplayBuffer: stores transitions of an agent, and draws them by a learned mixture of priorities."""
 
 import threading
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -18,76 +19,87 @@ from varmix._core.state import (
     require_entries,
     wrap_load_errors,
 )
-from varmix._core.validation import BoolArray, FloatArray, IntArray, State, as_count, as_fraction, find_first, same
+from varmix._core.validation import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    State,
+    as_count,
+    as_floats,
+    as_fraction,
+    find_first,
+    same,
+)
 from varmix._presets import vrm
 from varmix._sampler import Sampler
 from varmix.components._replay import PAPER_SETTINGS, Replay
 from varmix.learners import BarrierNewton, Learner
 from varmix.reweight import Reweight, exact
-from varmix.rl._n_step import OpenSteps
+from varmix.rl._n_step import PendingSteps
 from varmix.rl._transitions import (
-    AUTORESET_CHOICES,
-    DISABLED,
-    NEXT_STEP,
-    SAME_STEP,
     Batch,
     Transitions,
-    as_autoreset,
-    as_environments,
-    as_errors,
     as_flag,
     as_flags,
     as_reward,
     as_rewards,
-    check_size,
+    check_rewards,
     discount_powers,
 )
 
-#: A batch of transitions says more than the single draw that the usual barrier is made for, so a lower one will do.
+NEXT_STEP, SAME_STEP, DISABLED = "next_step", "same_step", "disabled"
+AUTORESET_CHOICES = f"{NEXT_STEP!r}, {SAME_STEP!r} or {DISABLED!r}"
+
+#: The usual barrier is for noisy feedback from single draws. Feedback from a batch is less noisy: a lower one will do.
 DEFAULT_LEARNER = BarrierNewton(eps=0.3)
 
 
-class Moment(NamedTuple):
-    """Where the episodes are between two steps; a step makes another one and never changes it."""
+class EpisodeState(NamedTuple):
+    """The episodes between two steps.  Each step makes a new one and leaves the old one unchanged."""
 
-    pending: OpenSteps | None
-    """The transitions that are pending, with more than one step."""
+    pending: PendingSteps | None
+    """Pending transitions, or None if transitions span one step."""
     ended: BoolArray
-    """Which environments ended in the step before, where the next step only resets them; else empty."""
+    """Which environments ended in the last step, if the next step only resets them; otherwise empty."""
 
 
 class ReplayBuffer:
-    """The latest `capacity` transitions, and a sampler that learns which priorities serve the agent.
+    """Replay buffer that learns which priorities suit the agent.
 
-    Prioritised replay draws transition i in proportion to `(|delta_i| + epsilon)^alpha`, of its latest TD error.  Here
-    all `settings` of (epsilon, alpha) are components of one mixture, with the uniform law beside them; the mixture goes
-    to where the second moment of the weighted TD errors is least.  One thread may add while another samples.
+    Add transitions, sample a batch, and pass the TD errors of the batch back.  Prioritised replay draws transition i in
+    proportion to `(|delta_i| + epsilon)**alpha`, where `delta_i` is its latest TD error.  This buffer mixes several
+    settings of (epsilon, alpha) with the uniform distribution.  It learns the mixture that minimises the second moment
+    of the weighted TD errors.  It keeps the newest `capacity` transitions.  One thread may add while another samples.
 
     Parameters
     ----------
-    capacity
-        How many transitions are kept; the oldest are overwritten.
-    observation_space, action_space
-        Gymnasium's, or whatever has `shape` and `dtype` (or `spaces`, nested) as these have.  Of vector environments
-        the single ones.
-    settings
-        Pairs (epsilon, alpha), one per component.
-    n_steps, discount
-        A transition spans up to `n_steps` steps, and its reward is their discounted sum.
-    environments
-        How many environments add at a time.  Default: as many as `envs` has, or one.
-    autoreset
-        What vector environments do after the end of an episode: "next_step" (the step after it only resets, and the
-        buffer leaves it out), "same_step" (they reset at once, and `add_batch` takes the final observations beside) or
-        "disabled" (you reset them).  Default: what `envs` says.  `add_batch` needs it.
-    envs
-        The vector environment, to read `environments` and `autoreset` from: Gymnasium's, of version 1.1 or later.
-    learner
-        How the mixture adapts: `varmix.learners.BarrierNewton(eps=0.3)` unless told.
-    reweight
-        How densities become weights; `buffer.sampler.reweight` may be set at any time, to anneal an exponent.
-    rng
-        Seed, generator or None.
+    capacity : int
+        Number of transitions that the buffer holds. New ones overwrite the oldest.
+    observation_space : gymnasium.Space
+        Space of the observations of one environment. Any object will do that has `shape` and `dtype`, or nested
+        `spaces`.
+    action_space : gymnasium.Space
+        Space of the actions of one environment.
+    settings : sequence of (float, float), optional
+        Pairs (epsilon, alpha), one per component. Default: the nine settings of the paper.
+    n_steps : int, default 1
+        Number of steps that a transition spans. Its reward is their discounted sum.
+    discount : float, default 0.99
+        Discount per step, from 0 to 1.
+    environments : int, optional
+        Number of environments that add at a time. Default: the number in `envs`, or one without `envs`.
+    autoreset : {"next_step", "same_step", "disabled"}, optional
+        What vector environments do after the end of an episode. "next_step": the next step only resets them, and the
+        buffer leaves it out. "same_step": they reset at once, and `add_batch` takes the final observations.
+        "disabled": your code resets them. Default: the mode of `envs`. `add_batch` needs to know it.
+    envs : gymnasium.vector.VectorEnv, optional
+        Vector environment from which to read `environments` and `autoreset`. It needs Gymnasium 1.1 or later.
+    learner : Learner, optional
+        Learner that adapts the mixture. Default: `varmix.learners.BarrierNewton(eps=0.3)`.
+    reweight : Reweight, default varmix.reweight.exact
+        How densities become weights. To anneal an exponent, set `buffer.sampler.reweight` at any time.
+    rng : int or numpy.random.Generator, optional
+        Seed, or a generator to take a seed from. Default: a new seed.
 
     Examples
     --------
@@ -123,45 +135,50 @@ class ReplayBuffer:
         self._discount = as_fraction(discount, "discount", zero=True)
         if self._capacity < self._n_steps * self._environments:
             raise ValueError(
-                f"capacity must be at least n_steps * environments = {self._n_steps * self._environments}, as many "
-                f"transitions as one step may add, got {capacity}."
+                f"capacity must be at least n_steps * environments = {self._n_steps * self._environments}, the most "
+                f"transitions that one step can add; got {capacity}."
             )
         self._replay = Replay(self._capacity, settings)
         self._sampler = vrm(
             self._replay, learner=DEFAULT_LEARNER if learner is None else learner, reweight=reweight, rng=rng
         )
-        # Item i has row i % room.  There are more rows than items: a step is written where no item can be drawn from.
+        # Item i is in row i % room. There are more rows than items, so that a step is written to rows that no draw
+        # reads until the step is complete.
         room = self._capacity + self._n_steps * self._environments
         self._rows = Transitions(room, observation_space, action_space)
-        self._simple = self._n_steps == 1 and self._autoreset in (None, DISABLED)
-        start = self._first_moment()
-        self._moments = start, start, 0
+        # Whether `add` may write one row directly: nothing is pending, and no row is a reset.
+        self._adds_at_once = self._n_steps == 1 and self._autoreset in (None, DISABLED)
+        start = self._make_episodes()
+        self._episodes = start, start, 0  # before and after the last step, and the number of items after it
         self._lock = threading.Lock()
 
-    def _first_moment(self) -> Moment:
+    def _make_episodes(self) -> EpisodeState:
+        """Return the state of the episodes before the first step."""
         pending = None
         if self._n_steps > 1:
-            pending = OpenSteps(self._n_steps, self._discount, self._environments, self._rows.chosen)
-        return Moment(pending, np.zeros(self._environments if self._autoreset == NEXT_STEP else 0, dtype=np.bool_))
+            pending = PendingSteps(self._n_steps, self._discount, self._environments, self._rows.inputs)
+        return EpisodeState(
+            pending, np.zeros(self._environments if self._autoreset == NEXT_STEP else 0, dtype=np.bool_)
+        )
 
-    def _now(self) -> Moment:
-        """Return the moment after the last step that was added as a whole: that whose items are all there."""
-        before, after, inserted = self._moments
+    def _current_episodes(self) -> EpisodeState:
+        """Return the state of the episodes after the last step whose items are all in the buffer."""
+        before, after, inserted = self._episodes
         return after if self._replay.inserted >= inserted else before
 
     @property
     def sampler(self) -> Sampler:
-        """What draws and learns; it takes no lock, so while another thread adds only read its mixture."""
+        """Sampler that draws and learns. It takes no lock: while another thread adds, only read its mixture."""
         return self._sampler
 
     @property
     def replay(self) -> Replay:
-        """The family of prioritised replays over the transitions, whose ids are counted from the first one added."""
+        """Family of prioritised replays over the transitions, which are numbered from the first one added."""
         return self._replay
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the transitions, filled or not."""
+        """Bytes that the transitions take when the buffer is full; they are allocated at the start."""
         return self._rows.nbytes
 
     def __len__(self) -> int:
@@ -176,17 +193,39 @@ class ReplayBuffer:
         terminated: bool,
         truncated: bool = False,
     ) -> None:
-        """Add what one step of the environment gave.
+        """Add one step of the environment.
 
-        An episode that is `truncated` has ended, but the value of its last observation still counts.  Nothing is
-        added when anything is refused; an interrupt leaves the step added as a whole or not at all.
+        An error adds nothing.  An interrupt leaves the step added as a whole or not at all.
+
+        Parameters
+        ----------
+        observation : array, dict or tuple
+            Observation before the step.
+        action : array, int, dict or tuple
+            Action of the step.
+        reward : float
+            Reward of the step, at most 1e30 in magnitude.
+        next_observation : array, dict or tuple
+            Observation after the step.
+        terminated : bool
+            Whether the episode ended in a terminal state.
+        truncated : bool, default False
+            Whether the episode was cut off, by a time limit for example. The value of its last observation still
+            counts.
+
+        Raises
+        ------
+        ValueError
+            If a value does not fit its space, or the buffer was built for several environments.
+        TypeError
+            If a value has the wrong type.
         """
         if self._environments != 1:
-            raise ValueError(f"This buffer is of {self._environments} environments: use add_batch.")
+            raise ValueError(f"This buffer was built for {self._environments} environments: use add_batch.")
         values = self._rows.split(observation, action, next_observation, ())
         reward = as_reward(reward)
         terminated, truncated = as_flag(terminated, "terminated"), as_flag(truncated, "truncated")
-        if self._simple:
+        if self._adds_at_once:
             values += reward, terminated, 0.0 if terminated else self._discount
             with self._lock:
                 self._rows.write(self._replay.inserted % self._rows.room, values)
@@ -209,65 +248,78 @@ class ReplayBuffer:
         *,
         final_observations: object = None,
     ) -> None:
-        """Add what one step of vector environments gave; the leading axis of everything is that of environments.
+        """Add one step of vector environments.
 
-        Nothing is added when anything is refused; an interrupt leaves the step added as a whole or not at all.
+        The first axis of every argument is that of the environments.  An error adds nothing.  An interrupt leaves the
+        step added as a whole or not at all.
 
         Parameters
         ----------
-        observations, actions, rewards, next_observations, terminated, truncated
-            What the environments got and gave.
-        where
-            Marks the rows that count.  Default: all.  With `autoreset="next_step"` rows that only reset an environment
-            do not count in any case; which these are, `terminated` and `truncated` of all rows of the step before say.
-        final_observations
-            With `autoreset="same_step"`, the last observations of the episodes that ended in this step: pass
-            `infos.get("final_obs")` of Gymnasium, or a batch of observations, of which only these rows are read.
+        observations : array, dict or tuple
+            Observations before the step.
+        actions : array, dict or tuple
+            Actions of the step.
+        rewards : array-like of shape (environments,)
+            Rewards of the step.
+        next_observations : array, dict or tuple
+            Observations after the step.
+        terminated : array-like of shape (environments,), bool
+            Which episodes ended in a terminal state.
+        truncated : array-like of shape (environments,), bool
+            Which episodes were cut off.
+        where : array-like of shape (environments,), bool, optional
+            Which rows to add. Default: all. With `autoreset="next_step"` the buffer also leaves out the rows that only
+            reset an environment; it finds them by `terminated` and `truncated` of the step before.
+        final_observations : array, dict or tuple, optional
+            Last observations of the episodes that ended in this step: pass `infos.get("final_obs")` of Gymnasium, or a
+            batch of observations, of which only these rows are read. Default: None. Required with
+            `autoreset="same_step"` when an episode ended; not allowed with the other modes.
 
         Raises
         ------
         ValueError
-            If a value does not fit, the buffer does not know how the environments reset, or final observations are
-            missing.
+            If a value does not fit its space, the buffer does not know how the environments reset, or final
+            observations are missing.
+        TypeError
+            If a value has the wrong type.
         """
         if self._autoreset is None:
             raise ValueError(
-                f"The buffer does not know how these environments reset, and so which rows are transitions. Build it "
-                f"with envs=envs, or with autoreset={AUTORESET_CHOICES}."
+                f"The buffer does not know how these environments reset, so it cannot tell transitions from resets. "
+                f"Build it with envs=envs, or with autoreset={AUTORESET_CHOICES}."
             )
         number = self._environments
         values = self._rows.split(observations, actions, next_observations, (number,))
-        summands = as_rewards(rewards, number)
+        checked_rewards = as_rewards(rewards, number)
         terminal, cut = as_flags(terminated, "terminated", number), as_flags(truncated, "truncated", number)
         counts = None if where is None else as_flags(where, "where", number)
         over = terminal | cut
         if self._autoreset == SAME_STEP:
-            values = self._with_finals(values, final_observations, over if counts is None else over & counts)
+            values = self._replace_finals(values, final_observations, over if counts is None else over & counts)
         elif final_observations is not None:
             raise ValueError(
                 f"final_observations belong to autoreset='same_step'; with {self._autoreset!r} the last observation "
                 f"of an episode is in next_observations. Leave them out."
             )
-        self._add_rows(counts, values, summands, terminal, over)
+        self._add_rows(counts, values, checked_rewards, terminal, over)
 
-    def _with_finals(self, values: list[Any], finals: object, ended: BoolArray) -> list[Any]:
-        """Put final observations into the places of next observations, where those are of the next episode."""
+    def _replace_finals(self, values: list[Any], finals: object, ended: BoolArray) -> list[Any]:
+        """Return the arrays of a step whose ended episodes have their final observations as the next ones."""
         if not ended.any():
             return values
         if finals is None:
             raise ValueError(
-                f"The episode of environment {find_first(ended)} ended, and with autoreset='same_step' "
-                f"next_observations "
-                f"has the first observation of the next one there. Pass final_observations=infos['final_obs']."
+                f"The episode of environment {find_first(ended)} ended. With autoreset='same_step' its row of "
+                f"next_observations belongs to the next episode: pass final_observations=infos['final_obs']."
             )
-        return self._rows.with_finals(values, finals, ended.nonzero()[0], len(ended))
+        return self._rows.replace_finals(values, finals, ended.nonzero()[0], len(ended))
 
     def _add_rows(
         self, counts: BoolArray | None, values: list[Any], rewards: FloatArray, terminated: BoolArray, over: BoolArray
     ) -> None:
-        """Add the rows of a step that count, or all of them, and remember which environments are over."""
+        """Add the rows of a step where `counts` is True, or all of them.  `over` says which episodes end."""
         with self._lock:
-            now = self._now()
+            now = self._current_episodes()
             pending, ended = now
             if len(ended):
                 counts, ended = ~ended if counts is None else counts & ~ended, over
@@ -277,37 +329,55 @@ class ReplayBuffer:
                 rows = counts.nonzero()[0]
                 values = [value[rows] for value in values]
                 rewards, terminated, over = rewards[rows], terminated[rows], over[rows]
-            check_size(rewards)
+            check_rewards(rewards)
             if pending is None:
                 columns = [*values, rewards, terminated, np.where(terminated, 0.0, self._discount)]
-                self._append(columns, len(rows), now, Moment(None, ended))
+                self._append(columns, len(rows), now, EpisodeState(None, ended))
             else:
-                split = len(self._rows.chosen)
+                split = len(self._rows.inputs)
                 ready, pending = pending.push(rows, values[:split], rewards, over)
                 row = ready.row
                 discounts = np.where(terminated[row], 0.0, ready.discounts)
                 after = [value[row] for value in values[split:]]
-                columns = [*ready.chosen, *after, ready.returns, terminated[row], discounts]
-                self._append(columns, len(row), now, Moment(pending, ended))
+                columns = [*ready.inputs, *after, ready.returns, terminated[row], discounts]
+                self._append(columns, len(row), now, EpisodeState(pending, ended))
 
-    def _append(self, values: Sequence[Any], count: int, before: Moment, after: Moment) -> None:
-        """Append rows and go on to the next moment, as a whole: an interrupt leaves both done, or both not.
+    def _append(self, values: Sequence[Any], count: int, before: EpisodeState, after: EpisodeState) -> None:
+        """Append rows and move on to the next state of the episodes: both, or neither after an interrupt.
 
-        Rows are written where no item is.  The moment counts as soon as all items are there, and those come in one
-        compiled call.
+        The rows go where no item is.  The next state counts as soon as all items are in the buffer, and one compiled
+        call inserts them all.
         """
         inserted = self._replay.inserted + count
         if count:
             self._rows.write(np.arange(inserted - count, inserted) % self._rows.room, values)
-        self._moments = before, after, inserted
+        self._episodes = before, after, inserted
         if count:
             self._replay.insert(count)
 
     def sample(self, batch_size: int) -> tuple[Batch, Draw]:
-        """Draw transitions, and give them with their receipt: `draw.weights` for the loss, all of it for `update`."""
+        """Draw a batch of transitions.
+
+        Parameters
+        ----------
+        batch_size : int
+            Number of transitions. The buffer must hold at least as many.
+
+        Returns
+        -------
+        batch : Batch
+            Copies of the transitions.
+        draw : Draw
+            Receipt of the batch. Multiply the loss of each row by `draw.weights`, and pass the receipt to `update`.
+
+        Raises
+        ------
+        ValueError
+            If the buffer holds fewer transitions than `batch_size`.
+        """
         if type(batch_size) is not int or batch_size < 1:
             batch_size = as_count(batch_size, "batch_size")
-        with self._lock:  # around both: nothing that is drawn may be overwritten before it is copied
+        with self._lock:  # held for both, so that no drawn row is overwritten before it is copied
             if len(self._replay) < batch_size:
                 raise ValueError(
                     f"The buffer holds {len(self._replay)} transitions, fewer than the {batch_size} asked for: add "
@@ -317,19 +387,51 @@ class ReplayBuffer:
             return self._rows.gather(draw.indices % self._rows.room), draw
 
     def transitions(self, ids: ArrayLike) -> Batch:
-        """Give the transitions with these numbers, such as `buffer.sampler.draw_all().indices`, all there are."""
+        """Return the transitions with these numbers.
+
+        Parameters
+        ----------
+        ids : array-like of int
+            Numbers of transitions, such as `draw.indices`; `buffer.sampler.draw_all().indices` are those of all.
+
+        Returns
+        -------
+        Batch
+            Copies of the transitions.
+
+        Raises
+        ------
+        ValueError
+            If a transition has been overwritten, or its number does not exist.
+        """
         with self._lock:
-            self._replay.slots(ids)  # refuses what is not there
+            self._replay.slots(ids)  # raises an error if one is missing
             return self._rows.gather(np.asarray(ids, dtype=np.int64) % self._rows.room)
 
     def update(self, draw: Draw, td_errors: ArrayLike) -> None:
-        """Learn from the TD errors (of either sign) of a sample, in its order.
+        """Learn from the TD errors of a batch.
 
-        What was overwritten in the meantime still teaches the mixture; `buffer.replay.overwritten` counts it.
+        Transitions that were overwritten in the meantime still teach the mixture; `buffer.replay.overwritten` counts
+        them.
+
+        Parameters
+        ----------
+        draw : Draw
+            The receipt that `sample` returned.
+        td_errors : array-like of shape (m,)
+            TD errors of the batch, in its order. Their signs do not matter.
+
+        Raises
+        ------
+        ValueError
+            If a TD error is not finite, or the receipt was already used or belongs to another buffer. Nothing has
+            changed then.
+        TypeError
+            If `draw` is not a receipt, or `td_errors` are not real numbers.
         """
         if type(draw) is not Draw:
             raise TypeError(
-                f"update takes the receipt that sample gave, then TD errors; got {type(draw).__name__} first."
+                f"update takes the receipt that sample returned, then the TD errors; got {type(draw).__name__} first."
             )
         norms = as_errors(td_errors, len(draw.indices))
         with self._lock:
@@ -340,38 +442,51 @@ class ReplayBuffer:
                 if bad.any():
                     raise ValueError(
                         f"td_errors must be finite, and at most about {LARGEST_NORM:.0e}; "
-                        f"td_errors[{find_first(bad)}] is "
-                        f"{np.asarray(td_errors)[find_first(bad)]}. Skip the update of a batch that diverged."
+                        f"td_errors[{find_first(bad)}] is {np.asarray(td_errors)[find_first(bad)]}. "
+                        f"Skip the update of a batch that diverged."
                     ) from None
                 raise
 
     def state_dict(self) -> State:
-        """Return the state needed to resume exactly: rows, what is pending, which episodes ended, and the sampler's."""
+        """Return the state needed to resume exactly.
+
+        Returns
+        -------
+        dict
+            Transitions, pending transitions, priorities, mixture and random numbers, as a nested dict of arrays,
+            numbers and strings.
+        """
         with self._lock:
-            now = self._now()
+            now = self._current_episodes()
             return {
                 "settings": self._settings(),
-                "transitions": self._rows.state_dict(self._filled()),
+                "transitions": self._rows.state_dict(self._list_rows()),
                 "pending": {} if now.pending is None else now.pending.state_dict(),
                 "ended": now.ended.copy(),
                 "sampler": self._sampler.state_dict(),
             }
 
-    def _filled(self) -> IntArray:
-        """Return the rows of the items that are there, in the order of their places in the sampler."""
+    def _list_rows(self) -> IntArray:
+        """Return the rows of all items, in the order of their places in the sampler."""
         space = self._replay.space
         return np.asarray((space.first + (np.arange(space.n) - space.first) % self._capacity) % self._rows.room)
 
     def load_state_dict(self, state: State) -> None:
         """Resume where `state` was saved.
 
-        Build the buffer with the same arguments first; an exponent that was annealed must be set as it was.
+        Build the buffer with the same arguments first.  If you annealed an exponent, set `buffer.sampler.reweight` to
+        its value at the time of saving.
+
+        Parameters
+        ----------
+        state : dict
+            State that `state_dict` returned.
 
         Raises
         ------
         CheckpointError
-            If the state is damaged, of another buffer or of another format, or holds what `add` refuses.  The buffer
-            is then unchanged.
+            If the state is damaged, belongs to another buffer or format, or holds values that `add` does not accept.
+            The buffer is then unchanged.
         """
         with wrap_load_errors("a ReplayBuffer"):
             saved: object = state
@@ -380,20 +495,20 @@ class ReplayBuffer:
             require_entries(state, {"settings", "transitions", "pending", "ended", "sampler"}, "a ReplayBuffer")
             self._check_settings(state["settings"])
             powers = discount_powers(self._discount, self._n_steps)
-            rows = self._rows.checked_state(state["transitions"], self._capacity, powers)
+            rows = self._rows.read_state(state["transitions"], self._capacity, powers)
             present = min(read_count(state["sampler"]["components"], "total"), self._capacity)
             if len(rows[0]) != present:
                 raise CheckpointError(
-                    f"The saved buffer is damaged: {len(rows[0])} rows of transitions for {present} to be drawn."
+                    f"The saved buffer is damaged: it has {len(rows[0])} rows of transitions for {present} items."
                 )
-            moment = self._read_moment(state)
+            episodes = self._read_episodes(state)
             with self._lock:
-                self._sampler.load_state_dict(state["sampler"])  # the last that can refuse
-                self._rows.load_rows(self._filled(), rows)
-                self._moments = moment, moment, 0
+                self._sampler.load_state_dict(state["sampler"])  # the last call that can fail
+                self._rows.load_rows(self._list_rows(), rows)
+                self._episodes = episodes, episodes, 0
 
-    def _read_moment(self, state: State) -> Moment:
-        pending, ended = self._first_moment()
+    def _read_episodes(self, state: State) -> EpisodeState:
+        pending, ended = self._make_episodes()
         if pending is not None:
             pending.load_state_dict(state["pending"])
         else:
@@ -401,12 +516,17 @@ class ReplayBuffer:
         ended = read_array(state, "ended", np.bool_, ended.shape)
         if (ended.view(np.uint8) > 1).any():
             raise CheckpointError("The saved buffer is damaged: ended has bytes that are neither 0 nor 1.")
-        return Moment(pending, ended)
+        return EpisodeState(pending, ended)
 
     def _settings(self) -> State:
-        names = "capacity", "n_steps", "discount", "environments", "autoreset"
-        settings = [list(setting) for setting in self._replay.settings]
-        return {name: getattr(self, f"_{name}") for name in names} | {"settings": settings}
+        return {
+            "capacity": self._capacity,
+            "n_steps": self._n_steps,
+            "discount": self._discount,
+            "environments": self._environments,
+            "autoreset": self._autoreset,
+            "settings": [list(setting) for setting in self._replay.settings],
+        }
 
     def _check_settings(self, saved: State) -> None:
         settings = self._settings()
@@ -415,14 +535,74 @@ class ReplayBuffer:
             if not same(saved[name], value):
                 raise CheckpointError(
                     f"The saved buffer had {name} = {make_printable(saved[name])}, this one has {value}. "
-                    f"Build the buffer as it was when it was saved."
+                    f"Build the buffer with the arguments it was saved with."
                 )
 
     def __getstate__(self) -> NoReturn:
         raise TypeError(
-            "A ReplayBuffer cannot be copied or pickled. Build another with the same arguments, and give it the state: "
-            "other.load_state_dict(buffer.state_dict())."
+            "A ReplayBuffer cannot be copied or pickled. Build another one with the same arguments and load the state "
+            "into it: other.load_state_dict(buffer.state_dict())."
         )
 
     def __repr__(self) -> str:
         return f"ReplayBuffer({len(self)} of {self._capacity}, k={self._sampler.components.k})"
+
+
+def as_errors(values: ArrayLike, m: int) -> FloatArray:
+    """Return |TD errors| of a batch of `m`.  The sampler checks that they are finite."""
+    try:
+        errors = as_floats(values, "td_errors")
+    except (RuntimeError, TypeError) as error:
+        raise TypeError(
+            f"td_errors must be real numbers that NumPy can read ({error}). If it is a tensor, detach it and move it "
+            f"to the CPU: td_errors.detach().float().cpu()."
+        ) from None
+    if errors.shape != (m,):
+        raise ValueError(
+            f"td_errors must have shape ({m},), one per transition of the batch, got {errors.shape}. Pass the errors "
+            f"themselves, not their mean, and without further axes."
+        )
+    return np.abs(errors)
+
+
+def as_environments(environments: int | None, envs: object) -> int:
+    """Return the number of environments: the one given, else that of the vector environment `envs`, else one."""
+    given = None if environments is None else as_count(environments, "environments")
+    if envs is None:
+        return 1 if given is None else given
+    number = getattr(envs, "num_envs", None)  # Gymnasium is not a dependency: there is no class to check against
+    if number is None:
+        raise TypeError(
+            f"envs must be a vector environment of Gymnasium, got {type(envs).__name__}, which has no num_envs. For a "
+            f"single environment leave envs out and use add."
+        )
+    if given is not None and given != number:
+        raise ValueError(f"environments = {given}, but envs has {number}: leave environments out.")
+    return as_count(number, "envs.num_envs")
+
+
+def as_autoreset(autoreset: object, envs: object) -> str | None:
+    """Return how environments reset after an episode: the mode given, else that of `envs`, else None."""
+    given = None if autoreset is None else _parse_mode(autoreset)
+    if autoreset is not None and given is None:
+        raise ValueError(f"autoreset must be {AUTORESET_CHOICES}, got {autoreset!r}.")
+    if envs is None:
+        return given
+    metadata = getattr(envs, "metadata", None)  # Gymnasium is not a dependency
+    said = metadata.get("autoreset_mode") if isinstance(metadata, Mapping) else None
+    mode = None if said is None else _parse_mode(said)
+    if mode is None and given is None:
+        raise ValueError(
+            f"envs does not say how it resets: its metadata has the autoreset_mode {said!r}, which Gymnasium sets from "
+            f"version 1.1 on. Find out how it resets and pass autoreset={AUTORESET_CHOICES}."
+        )
+    if mode is not None and given is not None and mode != given:
+        raise ValueError(f"autoreset = {given!r}, but envs resets by {mode!r}: leave autoreset out.")
+    return given if mode is None else mode
+
+
+def _parse_mode(value: object) -> str | None:
+    """Return the mode that a name or a member of Gymnasium's `AutoresetMode` stands for, or None if it is unknown."""
+    name = value.name if isinstance(value, Enum) else value
+    modes = {mode.replace("_", ""): mode for mode in (NEXT_STEP, SAME_STEP, DISABLED)}
+    return modes.get(name.replace("_", "").lower()) if isinstance(name, str) else None

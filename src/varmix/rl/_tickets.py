@@ -1,10 +1,9 @@
-"""Tickets: feedback for slots of a replay buffer whose receipts are still open."""
+"""Tickets: one number per drawn row, by which late or partial feedback finds the receipt of its draw."""
 
 import math
 import uuid
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable
 from operator import attrgetter
 
 import numpy as np
@@ -18,18 +17,20 @@ from varmix._sampler import Sampler
 from varmix.components._replay import Replay
 
 STATE_FIELDS = "base", "next", "firsts", "lengths", "serials", "ids", "norms", "density", "ratios"
-MAX_RECEIPTS, MAX_RECEIPT_ROWS = 4096, 1 << 18  # receipts, and rows of them: a hundred bytes each with ten components
+MAX_RECEIPTS, MAX_RECEIPT_ROWS = 4096, 1 << 18  # limits memory: a row with ten components takes a hundred bytes
 TICKET_GAP = 1 << 40  # tickets, more than any run issues
-MAX_TICKET = 2**63 - 2**50  # the largest ticket that a state may hold: tickets go on from there, and must fit 64 bits
-MISSING_NORM = -1.0  # in place of a norm
-MIN_DENSITY = float(np.finfo(np.float64).tiny)  # of a density, so that one over it is finite
+MAX_TICKET = 2**63 - 2**50  # in a saved state: later tickets must still fit 64 bits
+MISSING_NORM = -1.0  # stands for a norm that has not been reported
+MIN_DENSITY = float(np.finfo(np.float64).tiny)  # so that the weight 1 / density is finite
 MAX_ROUNDING_ERROR = 1e-6
+MAX_RECENT_RECEIPTS = 16
 
 
-class OpenTicket:
-    """One receipt on its way: the ticket of its first row, and the norms that have come back so far.
+class TicketedReceipt:
+    """A receipt with the ticket of its first row, and the norms that were reported so far.
 
-    Once all have come the receipt itself is let go; the items of its rows stay known.
+    `draw` becomes None after `Sampler.update` has used it, which frees its ratios.  `ids`, the items of the rows,
+    stay: feedback for them still refreshes priorities.
     """
 
     __slots__ = ("draw", "first", "ids", "norms")
@@ -42,110 +43,133 @@ class OpenTicket:
 
 
 class TicketBook:
-    """The newest receipts, found by tickets: one number for every row, consecutive, from a random one on.
+    """Find the receipts of rows that were shuffled, split, or joined with rows of other draws.
 
-    A ticket alone says which sampler drew, which receipt and which row, so that it is all that has to travel with a
-    row.  Rows may be split, shuffled or joined with those of other receipts.  A sampler that was loaded, copied or
-    forked draws under a new id.  Its first ticket is then far from those that its twin may have issued since.
+    The book adds row addresses to the sampler's ledger: a ticket says which receipt a row belongs to and which row of
+    it, and the book keeps the newest receipts with the norms that have come for them.  Only the ledger decides whether
+    a receipt may be used, through `Sampler.check` and, while a state is loaded, `Ledger.check`.
+
+    Tickets are consecutive numbers from a random start, so they also distinguish buffers.  A sampler that was loaded,
+    copied or forked draws under a new id.  The book then skips more tickets than the other copy can have issued.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Sampler that makes the draws.
+    max_receipts, max_rows : int
+        Number of receipts, and of rows in them, that the book keeps.  It always keeps the newest receipt.
 
     Examples
     --------
     >>> import varmix
-    >>> flights = TicketBook()
-    >>> tickets = flights.issue(varmix.uniform(10, rng=0).draw(4))
-    >>> [(flight, rows, places)] = flights.find(tickets[2:])
-    >>> len(flight), rows, places
+    >>> sampler = varmix.uniform(10, rng=0)
+    >>> book = TicketBook(sampler)
+    >>> tickets = book.issue(sampler.draw(4))
+    >>> [(receipt, rows, places)] = book.find(tickets[2:])
+    >>> len(receipt), rows, places
     (4, array([2, 3]), array([0, 1]))
     """
 
-    def __init__(self, kept: int = MAX_RECEIPTS, rows: int = MAX_RECEIPT_ROWS) -> None:
-        self._base = uuid.uuid4().int >> 66  # not from `rng`: buffers with one seed must refuse each other's rows
+    def __init__(self, sampler: Sampler, max_receipts: int = MAX_RECEIPTS, max_rows: int = MAX_RECEIPT_ROWS) -> None:
+        self._sampler = sampler
+        self._base = uuid.uuid4().int >> 66  # not from `rng`: two buffers with one seed must not share tickets
         self._next = self._base
-        self._sampler_id: str | None = None  # of the last receipt
-        self._kept, self._most, self._rows = kept, rows, 0
-        self._flights: deque[OpenTicket] = deque()
+        self._sampler_id: str | None = None  # id under which the newest ticket was issued
+        self._max_receipts, self._max_rows, self._rows = max_receipts, max_rows, 0
+        self._receipts: deque[TicketedReceipt] = deque()
 
     def issue(self, draw: Draw) -> IntArray:
-        """Take a receipt in and give the tickets of its rows; when there are too many, the oldest is let go."""
+        """Add a receipt and return the tickets of its rows.  The oldest receipts go when there are too many."""
         if draw.sampler_id != self._sampler_id:
             if self._sampler_id is not None:
                 self._next += TICKET_GAP + (uuid.uuid4().int & (TICKET_GAP - 1))
             self._sampler_id = draw.sampler_id
         m, first = len(draw), self._next
         self._next, self._rows = first + m, self._rows + m  # first, so that an interrupt can leave only a gap
-        self._flights.append(OpenTicket(first, draw.indices, np.full(m, MISSING_NORM), draw))
-        while len(self._flights) > self._kept or (self._rows > self._most and len(self._flights) > 1):
-            self._rows -= len(self._flights.popleft())
+        self._receipts.append(TicketedReceipt(first, draw.indices, np.full(m, MISSING_NORM), draw))
+        while len(self._receipts) > self._max_receipts or (self._rows > self._max_rows and len(self._receipts) > 1):
+            self._rows -= len(self._receipts.popleft())
         return np.arange(first, first + m)
 
-    def find(self, tickets: IntArray) -> list[tuple[OpenTicket, IntArray, IntArray]]:
-        """Give the receipts of these tickets, each with its rows and with their places among the tickets."""
+    def find(self, tickets: IntArray) -> list[tuple[TicketedReceipt, IntArray, IntArray]]:
+        """Return the receipts of these tickets, each with its rows and with their places among the tickets."""
         found, left = [], np.arange(len(tickets))
         while len(left):
-            flight = self._of(int(tickets[left[0]]))
-            rows = tickets[left] - flight.first
-            inside = (rows >= 0) & (rows < len(flight))
-            found.append((flight, rows[inside], left[inside]))
+            receipt = self._find_one(int(tickets[left[0]]))
+            rows = tickets[left] - receipt.first
+            inside = (rows >= 0) & (rows < len(receipt))
+            found.append((receipt, rows[inside], left[inside]))
             left = left[~inside]
         return found
 
-    def _of(self, ticket: int) -> OpenTicket:
-        i = bisect_right(self._flights, ticket, key=attrgetter("first")) - 1
-        if i >= 0 and ticket - self._flights[i].first < len(self._flights[i]):
-            return self._flights[i]
+    def _find_one(self, ticket: int) -> TicketedReceipt:
+        i = bisect_right(self._receipts, ticket, key=attrgetter("first")) - 1
+        if i >= 0 and ticket - self._receipts[i].first < len(self._receipts[i]):
+            return self._receipts[i]
         if i < 0 and self._base <= ticket < self._next:
             raise ValueError(
-                f"This receipt is not kept any more: {self._kept} batches or {self._most:,} rows have been sampled "
-                f"since, or the buffer was emptied. Skip its feedback."
+                f"This receipt is no longer kept: {self._max_receipts} batches or {self._max_rows:,} rows have been "
+                f"sampled since, or the buffer was emptied. Skip its feedback."
             )
         raise ValueError(
-            "This receipt is of another buffer, or newer than the state that this one was loaded from: its "
-            "probabilities mean nothing here. Give every batch back to the buffer that it was sampled from."
+            "Unknown receipt: it was issued by another buffer, or by this one after the state that was loaded. Pass "
+            "feedback to the buffer that the batch was sampled from, and drop batches that are newer than the state."
         )
 
-    def newest(self, count: int) -> list[OpenTicket]:
-        """Give the newest receipts, used or not."""
-        return [self._flights[-1 - i] for i in range(min(count, len(self._flights)))]
+    def is_open(self, receipt: TicketedReceipt) -> bool:
+        """Return whether the sampler still takes feedback for a receipt."""
+        if receipt.draw is None:
+            return False
+        try:
+            self._sampler.check(receipt.draw)
+        except ValueError:
+            return False
+        return True
+
+    def list_newest(self, count: int) -> list[TicketedReceipt]:
+        """Return the newest receipts, the newest first, whether they were used or not."""
+        return [self._receipts[-1 - i] for i in range(min(count, len(self._receipts)))]
 
     def clear(self) -> None:
-        """Let go of all receipts; feedback for them is refused from now on."""
-        self._flights.clear()
+        """Drop all receipts.  Feedback for them raises `ValueError` from now on."""
+        self._receipts.clear()
         self._rows = 0
 
-    def state_dict(self, takes: Callable[[Draw], bool] = lambda draw: True) -> State:
-        """Return all receipts as one table of rows, and one more of those that are still to be used.
-
-        `takes` says of a receipt whether its sampler still accepts it; one that it does not counts as used.
-        """
-        draws = [flight.draw if flight.draw is not None and takes(flight.draw) else None for flight in self._flights]
+    def state_dict(self) -> State:
+        """Return all receipts as one table of rows, with a second table for the rows of receipts in use."""
+        draws = [receipt.draw if self.is_open(receipt) else None for receipt in self._receipts]
         unused = [draw for draw in draws if draw is not None]
         serials = [-1 if draw is None else draw.serial for draw in draws]
         return {
             "base": self._base,
             "next": self._next,
-            "firsts": np.array([flight.first for flight in self._flights], dtype=np.int64),
-            "lengths": np.array([len(flight) for flight in self._flights], dtype=np.int64),
+            "firsts": np.array([receipt.first for receipt in self._receipts], dtype=np.int64),
+            "lengths": np.array([len(receipt) for receipt in self._receipts], dtype=np.int64),
             "serials": np.array(serials, dtype=np.int64),
-            "ids": _join_arrays([flight.ids for flight in self._flights], np.empty(0, np.int64)),
-            "norms": _join_arrays([flight.norms for flight in self._flights], np.empty(0)),
+            "ids": _join_arrays([receipt.ids for receipt in self._receipts], np.empty(0, np.int64)),
+            "norms": _join_arrays([receipt.norms for receipt in self._receipts], np.empty(0)),
             "density": _join_arrays([draw.density for draw in unused], np.empty(0)),
             "ratios": _join_arrays([draw.ratios for draw in unused], np.empty((0, 0))),
         }
 
-    def load_state_dict(self, state: State, ledger: Ledger, k: int, items: int, largest: float = math.inf) -> None:
-        """Resume with the saved receipts, after checking every entry.
+    def load_state_dict(self, state: State, ledger: Ledger, items: int, max_ratio: float = math.inf) -> None:
+        """Resume with saved receipts, after checking every entry.
 
         Parameters
         ----------
-        ledger
-            That of the sampler whose state is saved beside them: it must still accept those that are not used.
-        k, items, largest
-            Number of components, number of items that ever came, and the largest ratio that there can be.
+        state : dict
+            State that `state_dict` returned.
+        ledger : Ledger
+            Ledger of the sampler that was saved with the receipts. It must accept those that were not used.
+        items : int
+            Number of items that were ever inserted.
+        max_ratio : float, default math.inf
+            Largest density ratio that a row can have.
 
         Raises
         ------
         CheckpointError
-            If the state is damaged or of another sampler.  The receipts are then unchanged.
+            If the state is damaged or belongs to another sampler. The book is then unchanged.
         """
         with wrap_load_errors("the receipts in flight"):
             require_entries(state, set(STATE_FIELDS), "the tickets")
@@ -155,29 +179,33 @@ class TicketBook:
             ids = read_array(state, "ids", np.int64, (rows,), least=0, most=items - 1)
             norms = read_array(state, "norms", np.float64, (rows,), most=LARGEST_NORM)
             if (norms[norms != MISSING_NORM] < 0.0).any():
-                raise CheckpointError(f"The saved receipts are damaged: a norm below 0 that is not {MISSING_NORM:g}.")
-            density, ratios = _read_laws(state, open_rows, k, largest)
-        flights, row, open_row = [], 0, 0
+                raise CheckpointError(
+                    f"The saved receipts are damaged: a norm is negative. Only {MISSING_NORM:g} is allowed, for a norm "
+                    f"that has not been reported."
+                )
+            density, ratios = _read_densities(state, open_rows, self._sampler.components.k, max_ratio)
+        receipts, row, open_row = [], 0, 0
         for first, m, serial in zip(firsts.tolist(), lengths.tolist(), serials.tolist(), strict=True):
-            mine, draw = ids[row : row + m].copy(), None
+            own_ids, draw = ids[row : row + m].copy(), None
             if serial >= 0:
                 opened = slice(open_row, open_row + m)
-                law, rates = density[opened].copy(), ratios[opened].copy()
-                draw, open_row = seal_draw(mine, 1.0 / law, rates, law, serial, ledger.sampler_id), open_row + m
-            flights.append(OpenTicket(first, mine, norms[row : row + m].copy(), draw))
+                own_density, own_ratios = density[opened].copy(), ratios[opened].copy()
+                draw = seal_draw(own_ids, 1.0 / own_density, own_ratios, own_density, serial, ledger.sampler_id)
+                open_row += m
+            receipts.append(TicketedReceipt(first, own_ids, norms[row : row + m].copy(), draw))
             row += m
         self._base, self._next, self._rows, self._sampler_id = base, after, row, ledger.sampler_id
-        self._flights = deque(flights)
+        self._receipts = deque(receipts)
 
     def _read_tickets(self, state: State) -> tuple[int, int, IntArray, IntArray]:
         """Return the first and the next ticket, and the first ticket and the number of rows of every receipt."""
         base = read_count(state, "base", most=MAX_TICKET)
         after = read_count(state, "next", least=base, most=MAX_TICKET)
         number, rows = (np.size(state[name]) for name in ("firsts", "ids"))
-        if number > self._kept or (rows > self._most and number != 1):
+        if number > self._max_receipts or (rows > self._max_rows and number != 1):
             raise CheckpointError(
-                f"The saved receipts are damaged: {number:,} receipts of {rows:,} rows, where {self._kept:,} receipts "
-                f"of {self._most:,} rows are kept at most."
+                f"The saved receipts are damaged: {number:,} receipts of {rows:,} rows, more than the limit of "
+                f"{self._max_receipts:,} receipts of {self._max_rows:,} rows."
             )
         firsts = read_array(state, "firsts", np.int64, (number,), least=base, most=after)
         lengths = read_array(state, "lengths", np.int64, (number,), least=1, most=rows)
@@ -191,42 +219,45 @@ class TicketBook:
 
 
 def _read_serials(state: State, number: int, ledger: Ledger) -> IntArray:
-    """Return the serial of every receipt, -1 where it was used; those that were not must be accepted by the ledger."""
+    """Return the serial of every receipt, or -1 if it was used.  The ledger must accept those that were not."""
     serials = read_array(state, "serials", np.int64, (number,), least=-1)
     unused = serials[serials >= 0]
     if (np.diff(unused) <= 0).any():
-        raise CheckpointError("The saved receipts are damaged: their serials do not ascend.")
+        raise CheckpointError("The saved receipts are damaged: their serial numbers must ascend.")
     for serial in unused.tolist():
         ledger.check(serial, ledger.sampler_id)
     return serials
 
 
-def _read_laws(state: State, rows: int, k: int, largest: float) -> tuple[FloatArray, FloatArray]:
-    """Return the densities and ratios of rows that feedback is still to come for."""
+def _read_densities(state: State, rows: int, k: int, max_ratio: float) -> tuple[FloatArray, FloatArray]:
+    """Return the densities and the ratios of the rows of unused receipts."""
     density = read_array(state, "density", np.float64, (rows,), least=MIN_DENSITY)
     if rows == 0 and np.shape(state["ratios"]) == (0, 0):
         return density, np.empty((0, k))
-    ratios = read_array(state, "ratios", np.float64, (rows, k), least=0.0, most=largest)
-    # A density is a mean of the ratios of its row, by the mixture that drew.
-    low, high = ratios.min(axis=1, initial=math.inf), ratios.max(axis=1, initial=0.0)
-    if (density < low * (1.0 - MAX_ROUNDING_ERROR)).any() or (density > high * (1.0 + MAX_ROUNDING_ERROR)).any():
-        raise CheckpointError("The saved receipts are damaged: a density that is no mean of the ratios of its row.")
+    ratios = read_array(state, "ratios", np.float64, (rows, k), least=0.0, most=max_ratio)
+    check_density(density, ratios.min(axis=1, initial=math.inf), ratios.max(axis=1, initial=0.0))
     return density, ratios
+
+
+def check_density(density: FloatArray, low: FloatArray, high: FloatArray) -> None:
+    """Raise `CheckpointError` unless each density lies between the smallest and the largest ratio of its row.
+
+    A density is a weighted mean of the ratios of its row; the mixture has the weights.
+    """
+    if not ((density >= (1.0 - MAX_ROUNDING_ERROR) * low) & (density <= (1.0 + MAX_ROUNDING_ERROR) * high)).all():
+        raise CheckpointError("Saved density must lie between the smallest and the largest ratio of its row.")
 
 
 def _join_arrays(arrays: list[AnyArray], empty: AnyArray) -> AnyArray:
     return np.concatenate(arrays) if arrays else empty
 
 
-MAX_RECENT_RECEIPTS = 16
-
-
 class SlotSampler:
-    """Draws slots of a storage that is written round and round, and takes feedback by the tickets of drawn rows.
+    """Draw slots of a storage that is written in round-robin order, and take feedback by tickets.
 
-    The items that a sampler draws are numbered as they come; item i is in slot `i % capacity`.  A batch's feedback
-    reaches the learner when it is complete, since a round is the mean over a batch.  Until then, and when it comes a
-    second time, it refreshes |delta| of its items alone.
+    The sampler numbers items in the order in which they come; item i is in slot `i % capacity`.  A round of the
+    learner is the mean over a batch, so feedback reaches the learner when the last row of its batch has come.  Before
+    that, and when a row comes again, feedback only refreshes |delta| of its items.
 
     Examples
     --------
@@ -243,49 +274,63 @@ class SlotSampler:
     def __init__(self, sampler: Sampler, replay: Replay) -> None:
         self.sampler = sampler
         self.replay = replay
-        self._flights = TicketBook()
-        self._none = sampler.components.state_dict()
+        self._book = TicketBook(sampler)
+        self._empty_components = sampler.components.state_dict()
 
     def write(self, slots: IntArray) -> None:
-        """Hear that new items were written to these slots."""
+        """Insert the items that were written to these slots.
+
+        Raises
+        ------
+        ValueError
+            If the slots are not the next ones in round-robin order.
+        """
         space, capacity = self.replay.space, self.replay.capacity
         expected = (space.first + space.n + np.arange(len(slots))) % capacity
         if not np.array_equal(slots, expected):
             i = int(np.argmax(slots != expected))
             raise ValueError(
-                f"Items must be written round and round: the next one belongs in slot {expected[i]}, got {slots[i]}. "
-                f"Use a RoundRobinWriter, and a sampler that has seen the storage from its first item on."
+                f"Items must be written in round-robin order: the next one belongs in slot {expected[i]}, got "
+                f"{slots[i]}. Use a RoundRobinWriter, and build the buffer with this sampler before its first item is "
+                f"written."
             )
         if len(slots):
             self.replay.insert(len(slots))
 
     def draw(self, m: int) -> tuple[IntArray, FloatArray, IntArray]:
-        """Give the slots of `m` items, their weights and their tickets."""
+        """Return the slots of `m` items, their weights and their tickets."""
         draw = self.sampler.draw(m)
-        return draw.indices % self.replay.capacity, draw.weights, self._flights.issue(draw)
+        return draw.indices % self.replay.capacity, draw.weights, self._book.issue(draw)
 
     def update(self, tickets: IntArray, norms: ArrayLike) -> None:
-        """Take the norms of drawn rows; of a row that is named twice the largest counts."""
+        """Learn from the norms of drawn rows.  If a row is named twice, the larger norm counts.
+
+        Raises
+        ------
+        ValueError
+            If a norm is negative or not finite, or a ticket is unknown or too old. Nothing has changed then.
+        """
         values = as_vector(norms, "norms", len(tickets))
         if len(values) and not (values.min() >= 0.0 and values.max() <= LARGEST_NORM):
             raise ValueError(f"norms must lie in 0..{LARGEST_NORM:g}, got {values.min():.3g}..{values.max():.3g}.")
-        for flight, rows, places in self._flights.find(tickets):  # looks all up before the first is touched
-            self._tell(flight, rows, values[places])
+        for receipt, rows, places in self._book.find(tickets):  # finds all receipts before the first one changes
+            self._add_norms(receipt, rows, values[places])
 
-    def _tell(self, flight: OpenTicket, rows: IntArray, norms: FloatArray) -> None:
-        told = np.full(len(flight), MISSING_NORM)
-        np.maximum.at(told, rows, norms)
-        named = told >= 0.0
-        known = np.where(named, told, flight.norms)
-        if flight.draw is None or known.min() < 0.0:
-            self.replay.set_delta(flight.ids[named], told[named])
+    def _add_norms(self, receipt: TicketedReceipt, rows: IntArray, norms: FloatArray) -> None:
+        """Teach the learner if these norms complete an unused receipt; otherwise refresh |delta| of their items."""
+        new = np.full(len(receipt), MISSING_NORM)
+        np.maximum.at(new, rows, norms)
+        named = new >= 0.0
+        known = np.where(named, new, receipt.norms)
+        if receipt.draw is None or known.min() < 0.0:
+            self.replay.set_delta(receipt.ids[named], new[named])
         else:
-            self._complete(flight.draw, known, named)
-            flight.draw = None
-        flight.norms = known
+            self._teach(receipt.draw, known, named)  # raises ValueError if the ledger does not accept the receipt
+            receipt.draw = None
+        receipt.norms = known
 
-    def _complete(self, draw: Draw, norms: FloatArray, named: BoolArray) -> None:
-        """Teach the learner; of items that were told earlier, |delta| stays: it may have been refreshed since."""
+    def _teach(self, draw: Draw, norms: FloatArray, named: BoolArray) -> None:
+        """Update the sampler, and keep |delta| of items that only earlier parts named: it may be newer."""
         if named.all():
             self.sampler.update(draw, norms)
             return
@@ -296,36 +341,30 @@ class SlotSampler:
         self.replay.set_delta(earlier, kept)
 
     def refresh(self, slots: IntArray, delta: ArrayLike) -> None:
-        """Tell |delta| of what is in these slots now; the learner hears nothing."""
-        self.replay.set_delta(self.items(slots), delta)
+        """Set |delta| of the items that are in these slots now; the learner learns nothing."""
+        self.replay.set_delta(self.find_items(slots), delta)
 
-    def items(self, slots: IntArray) -> IntArray:
-        """Give the numbers of the items that are in these slots now."""
+    def find_items(self, slots: IntArray) -> IntArray:
+        """Return the numbers of the items that are in these slots now."""
         space = self.replay.space
         slots = as_atoms(slots, space.n, "slots")
         newest = space.first + space.n - 1
         return np.asarray(newest - (newest - slots) % self.replay.capacity)
 
     def awaits(self, slots: IntArray) -> bool:
-        """Whether exactly these slots were drawn lately, and their feedback is still to come."""
-        recent = (flight for flight in self._flights.newest(MAX_RECENT_RECEIPTS) if flight.draw is not None)
-        return any(np.array_equal(flight.ids % self.replay.capacity, slots) for flight in recent)
+        """Return whether a recent batch of exactly these slots still waits for feedback."""
+        recent = self._book.list_newest(MAX_RECENT_RECEIPTS)
+        waiting = (receipt.ids for receipt in recent if self._book.is_open(receipt))
+        return any(np.array_equal(ids % self.replay.capacity, slots) for ids in waiting)
 
     def clear(self) -> None:
-        """Forget all items and receipts; what the learner has learned stays."""
-        self.sampler.load_state_dict(self.sampler.state_dict() | {"components": self._none})
-        self._flights.clear()
+        """Drop all items and receipts; the learner keeps what it has learned."""
+        self.sampler.load_state_dict(self.sampler.state_dict() | {"components": self._empty_components})
+        self._book.clear()
 
     def state_dict(self) -> State:
-        """Return the sampler with its items, and the receipts in flight."""
-        return {"sampler": self.sampler.state_dict(), "receipts": self._flights.state_dict(self._takes)}
-
-    def _takes(self, draw: Draw) -> bool:
-        try:
-            self.sampler.check(draw)
-        except ValueError:
-            return False
-        return True
+        """Return the state of the sampler with its items, and the receipts in flight."""
+        return {"sampler": self.sampler.state_dict(), "receipts": self._book.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
         """Resume where `state` was saved.
@@ -333,13 +372,13 @@ class SlotSampler:
         Raises
         ------
         CheckpointError
-            If the state is damaged, of another sampler or of another format.  Everything is then unchanged.
+            If the state is damaged, or belongs to another sampler or format. Nothing has changed then.
         """
         with wrap_load_errors("a replay buffer's sampler"):
             require_entries(state, {"sampler", "receipts"}, "a SlotSampler")
             check_format(state["sampler"], "a Sampler")
             ledger, items = Ledger.loaded(state["sampler"]), read_count(state["sampler"]["components"], "total")
-            flights, largest = TicketBook(), 2.0 * self.replay.capacity  # a ratio is at most the number of items
-            flights.load_state_dict(state["receipts"], ledger, self.sampler.components.k, items, largest)
+            book, max_ratio = TicketBook(self.sampler), 2.0 * self.replay.capacity  # a ratio is at most the item count
+            book.load_state_dict(state["receipts"], ledger, items, max_ratio)
             self.sampler.load_state_dict(state["sampler"])
-        self._flights = flights
+        self._book = book

@@ -1,8 +1,11 @@
-"""Transitions: spaces, the columns they need, and the checks of what is added."""
+"""Transitions: from spaces to arrays with one row per transition, and the checks of what is added or loaded.
 
-from collections.abc import Mapping, Sequence
-from enum import Enum
-from typing import Any, NamedTuple
+A layout splits the values of a space (nested dictionaries and tuples) into a flat list of arrays, checks each of them,
+and joins arrays into values again.  `Transitions` stores one column per array.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,44 +18,185 @@ from varmix._core.validation import (
     IntArray,
     State,
     as_array,
-    as_count,
     as_floats,
     find_first,
 )
-from varmix.rl._storage import Leaf, make_layout
 
-NEXT_STEP, SAME_STEP, DISABLED = "next_step", "same_step", "disabled"
-AUTORESET_CHOICES = f"{NEXT_STEP!r}, {SAME_STEP!r} or {DISABLED!r}"
-MAX_REWARD = 1e30  # of a reward: sums of them are kept in single precision, which ends at 3e38
+INT64_DTYPE, INT64_LIMIT = np.dtype(np.int64), 2**63
+# Types whose dtype and shape need no further check. Subclasses, such as masked arrays, do.
+PLAIN_TYPES = frozenset({np.ndarray, *(np.dtype(code).type for code in "?bhilqBHILQefd")})
+MAX_REWARD = 1e30  # sums of rewards are kept in single precision, which ends at 3e38
+SINGLE_LIMITS = np.finfo(np.float32)
+
+
+class Leaf:
+    """Layout of a space with one array: Box, Discrete, MultiDiscrete or MultiBinary."""
+
+    __slots__ = ("dtype", "name", "shape")
+
+    def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.name, self.shape, self.dtype = name, shape, dtype
+
+    @property
+    def leaves(self) -> list["Leaf"]:
+        """List of this leaf alone."""
+        return [self]
+
+    def split(self, value: Any, lead: tuple[int, ...], into: list[Any]) -> None:  # noqa: ANN401
+        """Check the dtype and the shape of a value, which begins with the axes `lead`, and append it to `into`."""
+        if type(value) in PLAIN_TYPES and value.dtype is self.dtype and value.shape == lead + self.shape:
+            into.append(value)
+        elif (
+            type(value) is int
+            and self.dtype is INT64_DTYPE
+            and lead + self.shape == ()
+            and -INT64_LIMIT <= value < INT64_LIMIT
+        ):
+            into.append(value)  # the most common type of an action
+        else:
+            into.append(self._convert(value, lead + self.shape))
+
+    def join(self, arrays: Iterator[AnyArray]) -> AnyArray:
+        """Return the next array."""
+        return next(arrays)
+
+    def _convert(self, value: Any, shape: tuple[int, ...]) -> AnyArray:  # noqa: ANN401
+        array = as_array(value, self.name)
+        if array.shape != shape:
+            raise ValueError(f"{self.name} must have shape {shape}, got {array.shape}.")
+        whole = array.dtype.kind in "iu" and self.dtype.kind in "iu"
+        if not (_is_in_range(self.dtype, array) if whole else np.can_cast(array.dtype, self.dtype, "same_kind")):
+            raise TypeError(
+                f"{self.name} must be {self.dtype}, as in the space; {array.dtype} cannot be cast to it without loss. "
+                f"Convert the values, or build the buffer with a space of another dtype."
+            )
+        return array.astype(self.dtype)
+
+
+def _is_in_range(dtype: np.dtype[Any], array: AnyArray) -> bool:
+    """Return whether integers are within the range of `dtype`: casting others would wrap them silently."""
+    if np.can_cast(array.dtype, dtype, "safe") or array.size == 0:
+        return True
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= int(array.min()) and int(array.max()) <= limits.max)
+
+
+class Branch:
+    """Layout of a Dict or a Tuple: one layout per part.  `keys` is None for a Tuple."""
+
+    __slots__ = ("keys", "name", "parts")
+
+    def __init__(self, name: str, keys: Sequence[Any] | None, parts: Sequence["Layout"]) -> None:
+        self.name, self.keys, self.parts = name, keys, parts
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        """Leaves of all parts, in order."""
+        return [leaf for part in self.parts for leaf in part.leaves]
+
+    def split(self, value: Any, lead: tuple[int, ...], into: list[Any]) -> None:  # noqa: ANN401
+        """Append the arrays of all parts to `into`."""
+        for part, entry in zip(self.parts, self._list_entries(value), strict=True):
+            part.split(entry, lead, into)
+
+    def join(self, arrays: Iterator[AnyArray]) -> dict[Any, Any] | tuple[Any, ...]:
+        """Take one array per leaf, and nest them as in the space."""
+        values = [part.join(arrays) for part in self.parts]
+        return tuple(values) if self.keys is None else dict(zip(self.keys, values, strict=True))
+
+    def _list_entries(self, value: Any) -> Iterable[Any]:  # noqa: ANN401
+        if self.keys is None:
+            if not isinstance(value, (tuple, list)) or len(value) != len(self.parts):
+                self._refuse(value, f"a tuple of {len(self.parts)}")
+            return value
+        if not isinstance(value, Mapping) or len(value) != len(self.keys) or any(key not in value for key in self.keys):
+            self._refuse(value, f"a dictionary with the keys {list(self.keys)}")
+        return [value[key] for key in self.keys]
+
+    def _refuse(self, value: object, expected: str) -> NoReturn:
+        given = f"the keys {list(value)}" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+        if isinstance(value, (tuple, list)):
+            given += f" of {len(value)}"
+        raise ValueError(f"{self.name} must be {expected}, got {given}.")
+
+
+Layout: TypeAlias = Leaf | Branch
+
+
+def make_layout(space: object, name: str) -> Layout:
+    """Return the layout of a space's values.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace as Space
+    >>> box = Space(shape=(2,), dtype=np.float32)
+    >>> arm = make_layout(Space(spaces={"angles": box, "grip": Space(shape=(), dtype=np.int64)}), "observation")
+    >>> arrays = []
+    >>> arm.split({"angles": [0.5, 1.0], "grip": 1}, (), arrays)
+    >>> arrays
+    [array([0.5, 1. ], dtype=float32), 1]
+    >>> arm.join(iter(arrays))
+    {'angles': array([0.5, 1. ], dtype=float32), 'grip': 1}
+    """
+    # Gymnasium is not a dependency, so its spaces are known by their attributes only.
+    spaces = getattr(space, "spaces", None)
+    if isinstance(spaces, Mapping):
+        return Branch(name, tuple(spaces), [make_layout(part, f"{name}[{key!r}]") for key, part in spaces.items()])
+    # A OneOf has `spaces` as a Tuple has, but a value of it belongs to one of them.
+    if isinstance(spaces, Sequence) and type(space).__name__ != "OneOf":
+        return Branch(name, None, [make_layout(part, f"{name}[{i}]") for i, part in enumerate(spaces)])
+    leaf = _make_leaf(name, getattr(space, "shape", None), getattr(space, "dtype", None))
+    if leaf is None:
+        raise TypeError(
+            f"The space of {name} must have values of one shape and dtype: Box, Discrete, MultiDiscrete, MultiBinary, "
+            f"or Dict and Tuple of these. Got {space!r}: encode its values as one of them."
+        )
+    return leaf
+
+
+def _make_leaf(name: str, shape: Any, dtype: Any) -> Leaf | None:  # noqa: ANN401
+    """Return the leaf of this shape and dtype, or None if such arrays cannot be made and saved."""
+    try:
+        sizes, kind = tuple(int(size) for size in shape), np.dtype(dtype)
+    except (TypeError, ValueError):
+        return None
+    if not kind.isnative:  # the dtype object of native arrays is unique, so `split` can compare it with `is`
+        kind = kind.newbyteorder("=")
+    good = dtype is not None and min(sizes, default=0) >= 0 and kind.kind in "biuf" and kind.itemsize <= 8
+    return Leaf(name, sizes, kind) if good else None
 
 
 def as_reward(value: float) -> float:
-    """Check the reward of one step."""
+    """Return the reward of one step as a float, after checking it."""
     if not isinstance(value, (float, int)):
         value = float(_require_scalar(as_floats(value, "reward"), "reward"))
     if not -MAX_REWARD <= value <= MAX_REWARD:
-        raise ValueError(f"reward must be finite and at most 1e30 either way, got {value}: it would spoil every sum.")
+        raise ValueError(
+            f"reward must be finite and at most 1e30 in magnitude, got {value}: it would spoil every discounted sum."
+        )
     return float(value)
 
 
 def as_rewards(values: ArrayLike, environments: int) -> FloatArray:
-    """Check that there is one reward per environment; their size is checked by `check_size`, of rows that count."""
+    """Return one reward per environment.  `check_rewards` checks their values, once it is known which rows count."""
     rewards = as_floats(values, "rewards")
     if rewards.shape != (environments,):
         raise ValueError(f"rewards must have shape ({environments},), one per environment, got {rewards.shape}.")
     return rewards
 
 
-def check_size(rewards: FloatArray) -> None:
-    """Refuse rewards that are not finite, or too large for sums of them."""
+def check_rewards(rewards: FloatArray) -> None:
+    """Raise `ValueError` if a reward is not finite, or too large for discounted sums."""
     good = np.abs(rewards) <= MAX_REWARD
     if not good.all():
         bad = rewards[find_first(~good)]
-        raise ValueError(f"rewards must be finite and at most 1e30 either way, got {bad}: it would spoil every sum.")
+        raise ValueError(
+            f"rewards must be finite and at most 1e30 in magnitude, got {bad}: it would spoil every discounted sum."
+        )
 
 
 def as_flag(value: object, name: str) -> bool:
-    """Check True or False."""
+    """Return a value as a bool, or raise an error if it is neither True nor False."""
     if type(value) is bool or type(value) is np.bool_:
         return bool(value)
     array = _require_scalar(as_array(value, name), name)  # type: ignore[arg-type]
@@ -62,7 +206,7 @@ def as_flag(value: object, name: str) -> bool:
 
 
 def as_flags(values: ArrayLike, name: str, environments: int) -> BoolArray:
-    """Check one True or False per environment."""
+    """Return an array with one boolean per environment."""
     flags = as_array(values, name)
     if flags.shape != (environments,) or flags.dtype != np.bool_:
         raise ValueError(
@@ -72,88 +216,38 @@ def as_flags(values: ArrayLike, name: str, environments: int) -> BoolArray:
     return flags
 
 
-def as_errors(values: ArrayLike, m: int) -> FloatArray:
-    """Give |TD errors| of a batch of `m`; whether they are finite the sampler sees."""
-    try:
-        errors = as_floats(values, "td_errors")
-    except (RuntimeError, TypeError) as error:
-        raise TypeError(
-            f"td_errors must be real numbers that numpy can read ({error}). Of a tensor, detach it first, and move it "
-            f"to the CPU: td_errors.detach().float().cpu()."
-        ) from None
-    if errors.shape != (m,):
-        raise ValueError(
-            f"td_errors must have shape ({m},), one per transition of the batch, got {errors.shape}. Pass the errors "
-            f"themselves, neither their mean nor a column."
-        )
-    return np.abs(errors)
-
-
-def as_environments(environments: int | None, envs: object) -> int:
-    """Return the number of environments: as given, or that of the vector environment `envs`, or one."""
-    given = None if environments is None else as_count(environments, "environments")
-    if envs is None:
-        return 1 if given is None else given
-    number = getattr(envs, "num_envs", None)
-    if number is None:
-        raise TypeError(
-            f"envs must be a vector environment of Gymnasium, got {type(envs).__name__}, which has no num_envs. For a "
-            f"single environment leave envs out and use add."
-        )
-    if given is not None and given != number:
-        raise ValueError(f"environments = {given}, but envs has {number}: leave environments out.")
-    return as_count(number, "envs.num_envs")
-
-
-def as_autoreset(autoreset: object, envs: object) -> str | None:
-    """Return how environments reset after an end: as given, or as `envs` says; None where neither is given."""
-    given = None if autoreset is None else _parse_mode(autoreset)
-    if autoreset is not None and given is None:
-        raise ValueError(f"autoreset must be {AUTORESET_CHOICES}, got {autoreset!r}.")
-    if envs is None:
-        return given
-    metadata = getattr(envs, "metadata", None)
-    said = metadata.get("autoreset_mode") if isinstance(metadata, Mapping) else None
-    mode = None if said is None else _parse_mode(said)
-    if mode is None and given is None:
-        raise ValueError(
-            f"envs does not say how it resets: its metadata has the autoreset_mode {said!r} (Gymnasium sets it from "
-            f"version 1.1 on). Look it up, and pass autoreset={AUTORESET_CHOICES}."
-        )
-    if mode is not None and given is not None and mode != given:
-        raise ValueError(f"autoreset = {given!r}, but envs resets by {mode!r}: leave autoreset out.")
-    return given if mode is None else mode
-
-
-def _parse_mode(value: object) -> str | None:
-    """Return the name of a mode that is given by name or as Gymnasium's `AutoresetMode`."""
-    name = value.name if isinstance(value, Enum) else value
-    modes = {mode.replace("_", ""): mode for mode in (NEXT_STEP, SAME_STEP, DISABLED)}
-    return modes.get(name.replace("_", "").lower()) if isinstance(name, str) else None
-
-
 def _require_scalar(array: AnyArray, name: str) -> AnyArray:
     if array.shape != ():
         raise ValueError(f"{name} must be one value, got shape {array.shape}. Use add_batch for many environments.")
     return array
 
 
-SINGLE_LIMITS = np.finfo(np.float32)
-
-
 class Batch(NamedTuple):
-    """Transitions of a sample, one in a row: the target is `rewards + discounts * value(next_observations)`.
+    """Transitions of a sample, one per row.
 
-    Attributes
+    The target of Q-learning is `rewards + discounts * value(next_observations)`.
+
+    Parameters
     ----------
-    observations, actions, next_observations
-        As their spaces say: arrays, or dictionaries and tuples of arrays.
-    rewards
-        Sums of discounted rewards over the steps of a transition, (m,) in single precision.
-    terminated
+    observations : array, dict or tuple
+        Observations before the first step, nested as in the observation space.
+    actions : array, dict or tuple
+        Actions of the first step, nested as in the action space.
+    rewards : array of shape (m,), float32
+        Sums of discounted rewards over the steps of each transition.
+    next_observations : array, dict or tuple
+        Observations after the last step.
+    terminated : array of shape (m,), bool
         Whether the episode ended in a terminal state.
-    discounts
-        discount^steps, and zero where terminated (not where truncated), in single precision.
+    discounts : array of shape (m,), float32
+        `discount**steps`, or zero where `terminated` is True. A truncated episode keeps its discount.
+
+    Examples
+    --------
+    >>> batch = Batch(np.zeros((2, 4)), np.array([0, 1]), np.ones(2), np.ones((2, 4)), np.array([False, True]),
+    ...               np.array([0.99, 0.0]))
+    >>> batch.rewards + batch.discounts * batch.next_observations[:, 0]
+    array([1.99, 1.  ])
     """
 
     observations: Any
@@ -165,42 +259,43 @@ class Batch(NamedTuple):
 
 
 class Transitions:
-    """Rows of transitions as a list of arrays: leaves of observation, action and next observation, then three numbers.
+    """Rows of transitions, stored as one column per leaf of observation, action and next observation.
 
-    Only `write` and `load_rows` change anything; what they get has been checked by `split` and `checked_state`.
+    Three more columns hold reward, terminated and discount.  `write` and `load_rows` expect values that `split` and
+    `read_state` have checked; no other method changes the columns.
     """
 
     def __init__(self, room: int, observation_space: object, action_space: object) -> None:
-        #: How many rows there are.
+        #: Number of rows.
         self.room = room
-        self._before = make_layout(observation_space, "observation")
+        self._observation = make_layout(observation_space, "observation")
         self._action = make_layout(action_space, "action")
-        self._after = make_layout(observation_space, "next_observation")
-        self._final = make_layout(observation_space, "final_observation")
-        #: The leaves of what is known when an action has been chosen.
-        self.chosen = self._before.leaves + self._action.leaves
+        self._next_observation = make_layout(observation_space, "next_observation")
+        self._final_observation = make_layout(observation_space, "final_observation")
+        #: Leaves of observation and action, which are known before the step.
+        self.inputs = self._observation.leaves + self._action.leaves
         numbers = [Leaf("reward", (), np.dtype(np.float32)), Leaf("terminated", (), np.dtype(np.bool_))]
         numbers.append(Leaf("discount", (), np.dtype(np.float32)))
-        self._leaves = self.chosen + self._after.leaves + numbers
+        self._leaves = self.inputs + self._next_observation.leaves + numbers
         self._columns = [np.zeros((room, *leaf.shape), dtype=leaf.dtype) for leaf in self._leaves]
         self._take = [column.take for column in self._columns]
 
-    def split(self, observation: object, action: object, after: object, lead: tuple[int, ...]) -> list[Any]:
-        """Check a transition, or as many as `lead` says, and give its arrays: all columns but the three numbers."""
+    def split(self, observation: object, action: object, next_observation: object, lead: tuple[int, ...]) -> list[Any]:
+        """Check one transition, or a batch with the axes `lead`, and return its arrays without the three numbers."""
         arrays: list[Any] = []
-        self._before.split(observation, lead, arrays)
+        self._observation.split(observation, lead, arrays)
         self._action.split(action, lead, arrays)
-        self._after.split(after, lead, arrays)
+        self._next_observation.split(next_observation, lead, arrays)
         return arrays
 
-    def with_finals(self, values: Sequence[Any], finals: object, environments: IntArray, number: int) -> list[Any]:
-        """Return the arrays of a step with the next observations of these environments replaced by their final ones.
+    def replace_finals(self, values: Sequence[Any], finals: object, environments: IntArray, number: int) -> list[Any]:
+        """Return the arrays of a step in which these environments have their final observations as the next ones.
 
-        `finals` is one observation per environment in an array of objects, as in Gymnasium's `infos["final_obs"]`, or
-        a batch of observations.
+        `finals` is an array of objects with one observation per environment, as in Gymnasium's `infos["final_obs"]`,
+        or a batch of observations.
         """
         arrays = list(values)
-        after = slice(len(self.chosen), len(arrays))
+        after = slice(len(self.inputs), len(arrays))
         arrays[after] = [value.copy() for value in arrays[after]]
         if isinstance(finals, np.ndarray) and finals.dtype == np.object_:
             if finals.shape != (number,):
@@ -215,41 +310,42 @@ class Transitions:
 
     def _put_final(self, after: Sequence[AnyArray], value: object, at: int | IntArray, lead: tuple[int, ...]) -> None:
         finals: list[Any] = []
-        self._final.split(value, lead, finals)
+        self._final_observation.split(value, lead, finals)
         for column, final in zip(after, finals, strict=True):
             column[at] = final[at] if lead else final
 
-    def write(self, slots: int | IntArray, values: Sequence[Any]) -> None:
+    def write(self, rows: int | IntArray, values: Sequence[Any]) -> None:
         """Write one row, or many."""
         for column, value in zip(self._columns, values, strict=True):
-            column[slots] = value
+            column[rows] = value
 
-    def gather(self, slots: IntArray) -> Batch:
+    def gather(self, rows: IntArray) -> Batch:
         """Copy rows into a batch."""
-        arrays = iter([take(slots, 0) for take in self._take])  # three times as fast as column[slots] in two dimensions
-        observations, actions, after = (part.join(arrays) for part in (self._before, self._action, self._after))
+        arrays = iter([take(rows, 0) for take in self._take])  # three times as fast as column[rows] in two dimensions
+        layouts = self._observation, self._action, self._next_observation
+        observations, actions, next_observations = (layout.join(arrays) for layout in layouts)
         rewards, terminated, discounts = arrays
-        return Batch(observations, actions, rewards, after, terminated, discounts)
+        return Batch(observations, actions, rewards, next_observations, terminated, discounts)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all columns."""
         return sum(column.nbytes for column in self._columns)
 
-    def state_dict(self, slots: IntArray) -> State:
-        """Return these rows of every column, by its name."""
-        return {leaf.name: take(slots, 0) for leaf, take in zip(self._leaves, self._take, strict=True)}
+    def state_dict(self, rows: IntArray) -> State:
+        """Return these rows of every column, by the name of the column."""
+        return {leaf.name: take(rows, 0) for leaf, take in zip(self._leaves, self._take, strict=True)}
 
-    def load_rows(self, slots: IntArray, rows: Sequence[AnyArray]) -> None:
-        """Write rows that `checked_state` has returned."""
-        self.write(slots, rows)
+    def load_rows(self, rows: IntArray, columns: Sequence[AnyArray]) -> None:
+        """Write the columns that `read_state` has returned."""
+        self.write(rows, columns)
 
-    def checked_state(self, state: State, most: int, powers: FloatArray) -> list[AnyArray]:
-        """Return the columns of a saved state, after checking that they are what adding steps can have left.
+    def read_state(self, state: State, most: int, powers: FloatArray) -> list[AnyArray]:
+        """Return the columns of a saved state, or raise `CheckpointError` if `add` cannot have written them.
 
-        There are at most `most` rows; `powers` are those of the discount, from 0 to the number of steps.
+        There are at most `most` rows.  `powers` are the powers of the discount, from 0 to the number of steps.
         """
-        columns = checked_columns(state, self._leaves, most)
+        columns = read_columns(state, self._leaves, most)
         rewards, terminated, discounts = columns[-3:]
         check_sums(rewards, powers, "reward")
         _check_discounts(discounts, terminated, powers)
@@ -257,30 +353,30 @@ class Transitions:
 
 
 def discount_powers(discount: float, n_steps: int) -> FloatArray:
-    """Return discount^0 to discount^n_steps."""
+    """Return the powers of the discount from 0 to `n_steps`."""
     return np.asarray(discount ** np.arange(n_steps + 1), dtype=np.float64)
 
 
-def checked_columns(state: State, leaves: Sequence[Leaf], most: int) -> list[AnyArray]:
-    """Return a column for every leaf, after checking its rows, of which all have the same number of at most `most`."""
+def read_columns(state: State, leaves: Sequence[Leaf], most: int) -> list[AnyArray]:
+    """Return one saved column per leaf, after checking that all have the same number of rows, at most `most`."""
     require_entries(state, {leaf.name for leaf in leaves}, "a buffer of these spaces")
-    columns = [_checked_column(state[leaf.name], leaf) for leaf in leaves]
+    columns = [_read_column(state[leaf.name], leaf) for leaf in leaves]
     lengths = {len(column) for column in columns}
     if len(lengths) != 1 or max(lengths) > most:
         raise CheckpointError(
-            f"The saved transitions are damaged: columns of {sorted(lengths)} rows, where all have the same number "
-            f"of at most {most}."
+            f"The saved transitions are damaged: columns of {sorted(lengths)} rows, where all must have the same "
+            f"number of at most {most}."
         )
-    for leaf, column in zip(leaves, columns, strict=True):  # now that it is known how long they are
+    for leaf, column in zip(leaves, columns, strict=True):  # reads the values, so after the check of the lengths
         if column.dtype == np.bool_ and (column.view(np.uint8) > 1).any():
             raise CheckpointError(f"The saved transitions are damaged: {leaf.name} has bytes that are neither 0 nor 1.")
     return columns
 
 
-def _checked_column(column: object, leaf: Leaf) -> AnyArray:
+def _read_column(column: object, leaf: Leaf) -> AnyArray:
     if not is_array(column) or column.ndim < 1:
         raise CheckpointError(
-            f"Saved {leaf.name} must be an array with a row per transition, got {describe_value(column)}."
+            f"Saved {leaf.name} must be an array with one row per transition, got {describe_value(column)}."
         )
     if column.shape[1:] != leaf.shape or column.dtype != leaf.dtype:
         raise CheckpointError(
@@ -291,19 +387,19 @@ def _checked_column(column: object, leaf: Leaf) -> AnyArray:
 
 
 def check_sums(rewards: AnyArray, powers: FloatArray, name: str) -> None:
-    """Raise `CheckpointError` for sums of discounted rewards that steps of allowed rewards cannot have."""
-    largest = MAX_REWARD * float(powers[:-1].sum()) * 1.000001  # as far as single precision rounds
+    """Raise `CheckpointError` if a sum of discounted rewards is larger than allowed rewards can make it."""
+    largest = MAX_REWARD * float(powers[:-1].sum()) * 1.000001  # the rounding of single precision
     good = np.abs(rewards) <= min(largest, float(SINGLE_LIMITS.max))
     if not good.all():
         i = find_first(~good)
         raise CheckpointError(
-            f"The saved transitions are damaged: {name} {rewards[i]:g} in row {i} is not finite, or larger than "
-            f"rewards of at most {MAX_REWARD:g} sum to."
+            f"The saved transitions are damaged: {name} {rewards[i]:g} in row {i} is not finite, or larger than a "
+            f"sum of rewards of at most {MAX_REWARD:g} can be."
         )
 
 
 def _check_discounts(discounts: AnyArray, terminated: BoolArray, powers: FloatArray) -> None:
-    """Raise `CheckpointError` for discounts other than zero where terminated, and a power of the discount elsewhere."""
+    """Raise `CheckpointError` unless each discount is zero where terminated, and elsewhere a power of the discount."""
     known = np.sort(powers[1:])
     place = np.searchsorted(known, discounts).clip(1, len(known)) - 1
     near = np.stack([known[place], known[np.minimum(place + 1, len(known) - 1)]])
@@ -312,6 +408,6 @@ def _check_discounts(discounts: AnyArray, terminated: BoolArray, powers: FloatAr
     if not good.all():
         i = find_first(~good)
         raise CheckpointError(
-            f"The saved transitions are damaged: discount {discounts[i]:g} in row {i}. It is 0 where an episode "
+            f"The saved transitions are damaged: discount {discounts[i]:g} in row {i}. It must be 0 where an episode "
             f"terminated, and elsewhere the discount of the buffer, {powers[1]:g}, to a power of 1 to {len(known)}."
         )

@@ -1,9 +1,9 @@
-"""Solvers that build on unbiased estimates, each over any problem and any sampler."""
+"""Solvers that build on unbiased estimates. Each works over any problem and any sampler."""
 
 from varmix.solvers import schedules
 from varmix.solvers._coordinate import coordinate_descent
 from varmix.solvers._linear import Linear
-from varmix.solvers._loop import Result, Trace, optimise
+from varmix.solvers._loop import Method, Result, Trace, optimise
 from varmix.solvers._problems import Custom, Problem
 from varmix.solvers._sgd import adagrad, sgd
 from varmix.solvers._variance_reduced import saga, svrg
@@ -11,6 +11,7 @@ from varmix.solvers._variance_reduced import saga, svrg
 __all__ = [
     "Custom",
     "Linear",
+    "Method",
     "Problem",
     "Result",
     "Trace",

@@ -1,6 +1,6 @@
-"""Coordinate descent, by coordinates or blocks, over any sampler."""
+"""Coordinate descent over any sampler, by single coordinates or blocks of them."""
 
-from typing import Literal, TypedDict, Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,15 +11,14 @@ from varmix._kernels.rows import Rows
 from varmix._sampler import Sampler, Source
 from varmix.components._labels import encode_labels
 from varmix.solvers import _kernels as kernels
-from varmix.solvers._kernels import values_and_slopes
 from varmix.solvers._linear import Linear
-from varmix.solvers._loop import AfterEpoch, Callback, Result, optimise, starting_point
+from varmix.solvers._loop import EPOCHS_PER_REFRESH, LoopOptions, Method, Result, make_start, optimise
 from varmix.solvers._problems import Problem, mean_gradient
 from varmix.solvers.schedules import Schedule
 
 
 class BlockLayout:
-    """Which coordinates each atom holds: one, or those with one label.
+    """Which coordinates belong to each atom: a single one, or all that share a label.
 
     Examples
     --------
@@ -29,7 +28,7 @@ class BlockLayout:
     """
 
     def __init__(self, dim: int, blocks: ArrayLike | None = None) -> None:
-        self.what = "coordinates" if blocks is None else "blocks of coordinates"
+        self.atoms_name = "coordinates" if blocks is None else "blocks of coordinates"
         labels = np.arange(dim) if blocks is None else as_array(blocks, "blocks")
         if labels.shape != (dim,):
             raise ValueError(f"blocks must be one label per coordinate: expected shape ({dim},), got {labels.shape}.")
@@ -41,17 +40,17 @@ class BlockLayout:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def inside(self, b: int) -> IntArray:
-        """Give the coordinates of block b."""
+    def coordinates_of(self, b: int) -> IntArray:
+        """Return the coordinates of block b."""
         return self.members[self.start[b] : self.start[b + 1]]
 
 
-def columns_of(problem: Linear) -> Rows:
-    """Give the columns as rows: a copy of X in the other order, with ones behind it for an intercept.
+def copy_columns(problem: Linear) -> Rows:
+    """Return a transposed copy of X, with a last row of ones if there is an intercept.
 
     Examples
     --------
-    >>> columns_of(Linear([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [1.0, 1.0, -1.0])).dense
+    >>> copy_columns(Linear([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [1.0, 1.0, -1.0])).dense
     array([[1., 3., 5.],
            [2., 4., 6.]])
     """
@@ -71,10 +70,10 @@ def columns_of(problem: Linear) -> Rows:
     return Rows(rows.dense, *map(read_only, (data, points, starts)))
 
 
-def block_lipschitz(problem: Linear, columns: Rows, start: IntArray, members: IntArray) -> FloatArray:
-    """Give how fast the gradient of F inside each block can change: curvature |C^1/2 X_B|^2 / n + l2.
+def compute_block_constants(problem: Linear, columns: Rows, start: IntArray, members: IntArray) -> FloatArray:
+    """Return the Lipschitz constant of F's gradient in each block: curvature |C^1/2 X_B|^2 / n + l2.
 
-    The norm is the spectral one, from the eigenvalues of a matrix of the block's size; a block of one is a column.
+    C holds the sample weights. The norm is the spectral one, from the eigenvalues of a matrix of the block's size.
     """
     squares = np.empty(problem.dim)
     kernels.write_squares(columns, problem.costs, squares)
@@ -85,26 +84,9 @@ def block_lipschitz(problem: Linear, columns: Rows, start: IntArray, members: In
         by_row.scaled_rows(columns, inside, np.ones(len(inside)), block)
         weighted = block * problem.costs if len(problem.costs) else block
         squares[b] = np.linalg.eigvalsh(weighted @ block.T)[-1]
-    # An intercept alone in its block has no penalty; elsewhere counting one only shortens its steps.
+    # An intercept alone in its block has no penalty. In a larger block the penalty only shortens its steps.
     free = problem.intercept & (np.diff(start) == 1) & (members[start[:-1]] == problem.features)
     return problem.curvature * squares / problem.n + np.where(free, 0.0, problem.l2)
-
-
-EPOCHS_PER_REFRESH = 16  # epochs after which margins are computed anew: until then rounding is far below 1e-12
-
-
-class Options(TypedDict, total=False):
-    """What coordinate descent takes as all solvers do; see `varmix.solvers.optimise`."""
-
-    epochs: int
-    tol: float | None
-    patience: int
-    evaluations_per_epoch: int
-    batches_per_update: int | None
-    progress: bool
-    callback: Callback | None
-    after_epoch: AfterEpoch | None
-    rng: int | np.random.Generator | None
 
 
 def coordinate_descent(
@@ -116,40 +98,59 @@ def coordinate_descent(
     lipschitz: ArrayLike | None = None,
     start: ArrayLike | None = None,
     batch: int = 1,
-    **options: Unpack[Options],
+    **options: Unpack[LoopOptions],
 ) -> Result:
-    """Move one coordinate (or block) at a time, along the partial derivative of F, penalty included.
+    """Minimise along one coordinate, or one block of coordinates, at a time.
 
-    With a number or a schedule as `step`, the step is the unbiased estimate of the gradient of F: a batch moves by
-    the mean of weight * number of atoms * partial derivative, each along its own coordinate.  With "lipschitz", each
-    coordinate moves by 1/L_j of its partial derivative (Nesterov, 2012): no weight is needed, because every step
-    decreases F whichever coordinate is drawn; those of a batch move one after the other.  The sampler learns from the
-    absolute partial derivatives, or the lengths of the blocks' gradients.
+    The sampler draws coordinates instead of points, and learns from the absolute partial derivatives of F, or from the
+    lengths of the blocks' gradients. The penalty is part of F here.
 
-    For `Linear` a draw costs its columns: a copy of X in the other order and the margins of all points are kept.  Any
-    other problem computes the whole gradient for every batch, from all points.  Evaluations are partial derivatives
-    (the whole gradient: dim of them); an epoch is as many draws as there are atoms; `tol` looks at F where an epoch
-    begins.
+    With a number or a schedule as `step`, a batch moves theta by the unbiased estimate of the gradient of F: the mean
+    of weight * number of atoms * partial derivative, each along its own coordinate. With "lipschitz", a drawn
+    coordinate moves by 1/L_j times its partial derivative, and those of a batch move one after the other. That needs
+    no weights, because every such step decreases F.
+
+    For `Linear`, a draw costs its columns: the solver keeps a transposed copy of X and the margins of all points. For
+    any other problem, every batch costs the full gradient over all points. The trace counts partial derivatives, dim
+    for a full gradient. `tol` compares F at the beginning of each epoch.
 
     Parameters
     ----------
-    problem
+    problem : Problem
         What to minimise.
-    sampler
-        Where the coordinates come from, over `Points(problem.dim)`, or `Points(number of blocks)`.  `Groups` of
-        coordinates draw single coordinates.
-    step
-        A number, a schedule, or "lipschitz".
-    blocks
-        (dim,) one label per coordinate; block b holds the coordinates with the b-th label in sorted order.
-    lipschitz
-        The constants L, one per atom, for "lipschitz"; `Linear` knows its own.
-    start
-        Where to start; zeros unless told.
-    batch
-        Atoms in a batch.
-    options
-        As in `varmix.solvers.optimise`.
+    sampler : Sampler, Family or array-like of shape (number of atoms,)
+        What draws the coordinates: a sampler or a family over `Points(problem.dim)`, or over `Points(number of
+        blocks)`, or one label per atom. `Groups` of coordinates draw single coordinates.
+    step : float, Schedule or "lipschitz"
+        Length of the steps: a number, a schedule of `varmix.solvers.schedules`, or the rule 1/L_j.
+    blocks : array-like of shape (dim,), optional
+        One label per coordinate. Coordinates with the same label move together; block b has the b-th label in sorted
+        order. Default: single coordinates.
+    lipschitz : array-like of shape (number of atoms,), optional
+        The constants L_j for `step="lipschitz"`. Default: those that `Linear` computes.
+    start : array-like of shape (dim,), optional
+        Where to start. Default: zeros.
+    batch : int, default 1
+        Number of coordinates or blocks in a batch.
+    **options
+        `epochs` and the other options of `varmix.solvers.optimise`. An epoch has as many draws as there are coordinates
+        or blocks.
+
+    Returns
+    -------
+    Result
+        The last iterate, the trace and the sampler.
+
+    Raises
+    ------
+    TypeError
+        If `lipschitz` is passed with another step, or an argument is of the wrong type.
+    ValueError
+        If `step` is another string, or the constants L_j are not known or negative.
+
+    References
+    ----------
+    Nesterov: Efficiency of coordinate descent methods on huge-scale optimization problems, 2012.
 
     Examples
     --------
@@ -162,7 +163,7 @@ def coordinate_descent(
     >>> bool(np.linalg.norm(problem.full_gradient(result.theta)) < 1e-8)
     True
     """
-    theta, layout = starting_point(start, problem), BlockLayout(problem.dim, blocks)
+    theta, layout = make_start(start, problem), BlockLayout(problem.dim, blocks)
     linear = isinstance(problem, Linear)
     method = (CompiledCoordinates if linear else Coordinates)(problem, theta, layout, batch)
     if isinstance(step, str):
@@ -171,43 +172,42 @@ def coordinate_descent(
         method.use_lipschitz(lipschitz)
         step = 1.0
     elif lipschitz is not None:
-        raise TypeError("lipschitz holds the constants of step='lipschitz': with another step leave it out.")
+        raise TypeError("lipschitz is only for step='lipschitz': with another step leave it out.")
     return optimise(problem, sampler, method, step=step, batch=batch, **options)
 
 
-class Coordinates:
-    """For any problem: the whole gradient, of which the drawn part is used."""
-
-    compiled = False
+class Coordinates(Method):
+    """Coordinate descent over any problem: computes the full gradient and uses the part that was drawn."""
 
     def __init__(self, problem: Problem, theta: FloatArray, layout: BlockLayout, batch: int) -> None:
-        self.problem, self.theta, self.layout, self.batch = problem, theta, layout, batch
-        self.atoms, self.what = len(layout), layout.what
+        super().__init__(problem, theta)
+        self.layout, self.batch = layout, batch
+        self.atoms, self.atoms_name = len(layout), layout.atoms_name
         self.inverses = np.empty(0)
         self.objective = np.nan
 
     def use_lipschitz(self, constants: ArrayLike | None) -> None:
-        """Take exact steps from now on."""
-        values = self.constants() if constants is None else as_vector(constants, "lipschitz", self.atoms)
+        """Switch to steps of 1/L_j, with the problem's own constants by default."""
+        values = self.compute_constants() if constants is None else as_vector(constants, "lipschitz", self.atoms)
         if values.min() < 0:
-            raise ValueError(f"lipschitz must not be negative; the least is {values.min():.3g}.")
-        # Where the constant is zero the partial derivative never changes: it is zero, or F has no minimum.
+            raise ValueError(f"lipschitz must not be negative; the smallest is {values.min():.3g}.")
+        # A constant of zero means a constant partial derivative: zero, or F has no minimum. Such atoms never move.
         self.inverses = np.divide(1.0, values, out=np.zeros(self.atoms), where=values > 0)
 
-    def constants(self) -> FloatArray:
-        """Give the constants of the blocks, where they are known."""
+    def compute_constants(self) -> FloatArray:
+        """Return the Lipschitz constants of the atoms; raise `ValueError` because only linear problems know them."""
         raise ValueError(
-            f"{self.problem!r} does not know how fast its partial derivatives change. Give lipschitz=, one constant "
-            f"per atom, or a number or a schedule as step."
+            f"{self.problem!r} does not know the Lipschitz constants of its partial derivatives. Pass lipschitz=, one "
+            f"constant per coordinate or block, or pass a number or a schedule as step."
         )
 
     def begin_epoch(self, epoch: int) -> int:
-        """Compute F, for the tolerance; that takes no gradient."""
+        """Compute F for the tolerance. It takes no gradient."""
         self.objective = self.problem.objective(self.theta)
         return 0
 
-    def spent(self, points: IntArray) -> int:
-        """Every gradient is whole: one a batch, or one a draw where those of a batch move one after the other."""
+    def count_evaluations(self, points: IntArray) -> int:
+        """Return dim per full gradient: one per batch, or one per draw if those of a batch move one by one."""
         return self.problem.dim * (len(points) if len(self.inverses) else len(points) // self.batch)
 
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
@@ -220,7 +220,7 @@ class Coordinates:
             theta = self.theta.copy()
             for slot in range(first, first + together):
                 b = points[slot]
-                inside = self.layout.inside(b)
+                inside = self.layout.coordinates_of(b)
                 norms[slot] = np.linalg.norm(gradient[inside])
                 length = self.inverses[b] if exact else weights[slot] * self.atoms / batch
                 theta[inside] -= steps[first // batch] * length * gradient[inside]
@@ -229,36 +229,38 @@ class Coordinates:
 
 
 class CompiledCoordinates(Coordinates):
-    """For linear problems, with the margins of all points."""
+    """Coordinate descent over linear problems, with the margins of all points."""
 
     compiled = True
     problem: Linear
 
     def __init__(self, problem: Problem, theta: FloatArray, layout: BlockLayout, batch: int) -> None:
         super().__init__(problem, theta, layout, batch)
-        self.columns = columns_of(self.problem)
+        self.columns = copy_columns(self.problem)
         self.penalties = problem.penalty(np.ones(problem.dim))
 
-    def constants(self) -> FloatArray:
-        """Give the largest curvature inside each block."""
+    def compute_constants(self) -> FloatArray:
+        """Return the largest curvature of F in each block."""
         if not self.problem.curvature:
-            raise ValueError("The gradient of the hinge jumps, so that no step of length 1/L is safe. Use a schedule.")
-        return block_lipschitz(self.problem, self.columns, self.layout.start, self.layout.members)
+            raise ValueError(
+                "The gradient of the hinge jumps, so it has no Lipschitz constants. Pass a number or a schedule."
+            )
+        return compute_block_constants(self.problem, self.columns, self.layout.start, self.layout.members)
 
     def begin_epoch(self, epoch: int) -> int:
-        """Compute F from the margins, and now and then those anew."""
+        """Compute F from the margins. From time to time, compute the margins again, against rounding."""
         p = self.problem
         if (epoch - 1) % EPOCHS_PER_REFRESH == 0:
             self.margins = p.margins(self.theta)
         values, self.slopes = np.empty(p.n), np.empty(p.n)
-        values_and_slopes(p.code, self.margins, p.y, values, self.slopes)
+        kernels.write_values_and_slopes(p.code, self.margins, p.y, values, self.slopes)
         if len(p.costs):
             values, self.slopes = values * p.costs, self.slopes * p.costs
         self.objective = float(values.mean() + 0.5 * self.theta @ (self.penalties * self.theta))
         return 0
 
-    def spent(self, points: IntArray) -> int:
-        """A partial derivative for every coordinate of a drawn block."""
+    def count_evaluations(self, points: IntArray) -> int:
+        """Return one partial derivative per coordinate of each drawn block."""
         return int(self.layout.sizes[points].sum())
 
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:

@@ -1,4 +1,4 @@
-"""Compiled loops of the solvers for linear models, dense and sparse."""
+"""Compiled loops of the solvers over linear models, dense and sparse."""
 
 import math
 
@@ -8,12 +8,12 @@ from varmix._core.validation import AnyArray, FloatArray, IntArray
 from varmix._kernels.jit import kernel
 from varmix._kernels.rows import Rows, add_row, dot_row, prefetch_rows
 
-LOSS_NAMES = ("hinge", "logistic", "squared")  # known to kernels by their place here
+LOSS_NAMES = ("hinge", "logistic", "squared")  # kernels get the index in this tuple
 
 
 @kernel
 def loss_value(loss: int, z: float, y: float) -> float:
-    """Give the loss at the margin `z`; labels of classifiers are -1 and 1."""
+    """Return the loss at the margin `z`. Labels of classifiers are -1 and 1."""
     if loss == 2:
         return 0.5 * (z - y) * (z - y)
     if loss == 0:
@@ -24,7 +24,7 @@ def loss_value(loss: int, z: float, y: float) -> float:
 
 @kernel
 def loss_slope(loss: int, z: float, y: float) -> float:
-    """Give the derivative in `z`; that of the hinge at its corner is zero."""
+    """Return the derivative of the loss with respect to `z`. At the corner of the hinge it is zero."""
     if loss == 2:
         return z - y
     if loss == 0:
@@ -37,8 +37,8 @@ def loss_slope(loss: int, z: float, y: float) -> float:
 
 
 @kernel
-def values_and_slopes(loss: int, z: FloatArray, y: FloatArray, values: FloatArray, slopes: FloatArray) -> None:
-    """Write loss and derivative at every margin."""
+def write_values_and_slopes(loss: int, z: FloatArray, y: FloatArray, values: FloatArray, slopes: FloatArray) -> None:
+    """Write the loss and its derivative at every margin."""
     for i in range(z.shape[0]):
         values[i] = loss_value(loss, z[i], y[i])
         slopes[i] = loss_slope(loss, z[i], y[i])
@@ -62,11 +62,11 @@ def descend_blocks(
     theta: FloatArray,
     norms: FloatArray,
 ) -> None:
-    """Step over consecutive batches of blocks; block b holds the coordinates members[start[b]:start[b + 1]].
+    """Take one step per batch of blocks. Block b holds the coordinates members[start[b]:start[b + 1]].
 
-    Without `inverses` the blocks of a batch move together, each by step * weight * number of blocks / batch times its
-    gradient.  With them they move one after the other, by step * inverse times their gradient, and weights play no
-    part.  `norms` takes the length of every drawn block's gradient.
+    If `inverses` is empty, the blocks of a batch move together, each by step * weight * number of blocks / batch times
+    its gradient. Otherwise they move one after the other, by step * inverse times their gradient, without weights.
+    The length of every drawn block's gradient is written to `norms`.
     """
     blocks, n = start.shape[0] - 1, margins.shape[0]
     batch = atoms.shape[0] // steps.shape[0]
@@ -96,7 +96,7 @@ def descend_blocks(
         for r in range(together):
             b = atoms[first + r]
             for m in range(start[b], start[b + 1]):
-                if columns.indptr.shape[0] or (r == 0 and m == start[b]):  # a dense column is all rows: once is enough
+                if columns.indptr.shape[0] or (r == 0 and m == start[b]):  # a dense column touches all rows
                     renew_slopes(columns, members[m], y, costs, loss, margins, slopes)
 
 
@@ -104,7 +104,7 @@ def descend_blocks(
 def renew_slopes(
     columns: Rows, j: int, y: FloatArray, costs: FloatArray, loss: int, margins: FloatArray, slopes: FloatArray
 ) -> None:
-    """Compute the slopes of the points that column j touches."""
+    """Compute the slopes of the points that column j touches from their margins."""
     if columns.indptr.shape[0]:
         for p in range(columns.indptr[j], columns.indptr[j + 1]):
             i = columns.indices[p]
@@ -116,7 +116,7 @@ def renew_slopes(
 
 @kernel
 def transpose_rows(rows: Rows, n: int, starts: IntArray, points: IntArray, data: AnyArray) -> None:
-    """Write CSR as CSC: `starts` counts the entries before each column, zeros when it is given."""
+    """Write the CSC form of CSR rows. `starts` must be zero; it gets the number of entries before each column."""
     for p in range(rows.indices.shape[0]):
         starts[rows.indices[p] + 1] += 1
     for j in range(1, starts.shape[0]):
@@ -146,11 +146,11 @@ def write_squares(columns: Rows, costs: FloatArray, out: FloatArray) -> None:
         out[j] = total
 
 
-MIN_SCALE = 1e-6  # of the factor that shrinks theta, before it is multiplied out
+MIN_SCALE = 1e-6  # smallest factor of theta before it is multiplied out
 
 
 @kernel
-def sgd(
+def take_sgd_steps(
     rows: Rows,
     y: FloatArray,
     costs: FloatArray,
@@ -164,9 +164,10 @@ def sgd(
     theta: FloatArray,
     norms: FloatArray,
 ) -> float:
-    """Step by step: theta <- theta - step (mean of weight * gradient + l2 theta).
+    """Take one step per batch: theta <- theta - step (mean of weight * gradient + l2 theta).
 
-    Theta is kept as a number times a vector, so that shrinking it costs the same for sparse rows as for none.
+    Theta is stored as a number times a vector. The penalty shrinks the number, so a step costs the entries of its rows
+    only.
     """
     count = steps.shape[0]
     batch = points.shape[0] // count
@@ -201,11 +202,11 @@ def sgd(
         v[j] *= scale
     if intercept:
         theta[d] = offset
-    return total + 0.0 * read  # what was fetched counts for nothing, but must be used
+    return total + 0.0 * read  # adds zero, so that the compiler keeps the prefetching
 
 
 @kernel
-def adagrad(
+def take_adagrad_steps(
     rows: Rows,
     y: FloatArray,
     costs: FloatArray,
@@ -221,9 +222,10 @@ def adagrad(
     theta: FloatArray,
     norms: FloatArray,
 ) -> float:
-    """Step by step: theta_j <- theta_j - step g_j / (epsilon + sqrt squares_j), after squares_j <- squares_j + g_j^2.
+    """Take one step per batch: theta_j <- theta_j - step g_j / (epsilon + sqrt squares_j).
 
-    Where g_j is zero nothing changes, so that without a penalty only the columns of the batch are visited.
+    g_j^2 is added to squares_j first.
+    Coordinates with g_j = 0 do not change, so without a penalty only the columns of the batch are visited.
     """
     count = steps.shape[0]
     batch = points.shape[0] // count
@@ -258,14 +260,14 @@ def adagrad(
                 move_coordinate(j, gradient, steps[t], epsilon, squares, theta)
         if intercept:
             move_coordinate(d, gradient, steps[t], epsilon, squares, theta)
-    return total + 0.0 * read  # as in `kernels/descent.py`
+    return total + 0.0 * read  # adds zero, so that the compiler keeps the prefetching
 
 
 @kernel
 def move_coordinate(
     j: int, gradient: FloatArray, step: float, epsilon: float, squares: FloatArray, theta: FloatArray
 ) -> None:
-    """Move coordinate j, and clear its gradient: a column that comes twice in a batch is moved once."""
+    """Move coordinate j and clear its gradient, so that a column that occurs twice in a batch moves once."""
     g = gradient[j]
     if g != 0.0:
         squares[j] += g * g
@@ -274,7 +276,7 @@ def move_coordinate(
 
 
 @kernel
-def variance_reduced_steps(
+def take_variance_reduced_steps(
     rows: Rows,
     y: FloatArray,
     costs: FloatArray,
@@ -291,11 +293,12 @@ def variance_reduced_steps(
     theta: FloatArray,
     norms: FloatArray,
 ) -> float:
-    """Step by step: theta <- theta - step (mean of weight * (gradient - table entry) + mean of the table + l2 theta).
+    """Take one step per batch: theta <- theta - step (mean of weight * (gradient - entry) + mean entry + l2 theta).
 
-    `mean` is the mean of the table's gradients.  With `replace` the drawn entries are then written anew, and `mean`
-    follows.  Theta is kept as scale * v + along * mean: the dense parts of a step change the two numbers only, and
-    when `mean` moves along a row, v moves against it along the same row.  Sparse rows cost their own columns.
+    `table` holds a slope per point, and `mean` the mean gradient that these slopes stand for. With `replace`, the
+    entries of the drawn points are then replaced and `mean` is updated. Theta is stored as scale * v + along * mean.
+    The dense parts of a step change these two numbers only. When `mean` moves along a row, v moves back along the
+    same row. So a step over sparse rows costs their own columns.
     """
     count = steps.shape[0]
     batch = points.shape[0] // count
@@ -330,7 +333,7 @@ def variance_reduced_steps(
         for r in range(batch):
             i = points[t * batch + r]
             change = 0.0
-            if replace:  # a point that comes again in the batch finds its own entry, and changes nothing
+            if replace:  # a point that occurs twice in the batch finds its new entry, and changes nothing
                 change = (fresh[r] - table[i]) / table.shape[0]
                 table[i] = fresh[r]
             if change != 0.0:
@@ -345,11 +348,11 @@ def variance_reduced_steps(
     multiply_out(scale, along, v, g)
     if intercept:
         theta[d] = offset
-    return total + 0.0 * read  # as in `kernels/descent.py`
+    return total + 0.0 * read  # adds zero, so that the compiler keeps the prefetching
 
 
 @kernel
 def multiply_out(scale: float, along: float, v: FloatArray, g: FloatArray) -> None:
-    """Multiply out: v <- scale v + along g."""
+    """Write scale * v + along * g to v."""
     for j in range(v.shape[0]):
         v[j] = scale * v[j] + along * g[j]

@@ -1,4 +1,4 @@
-"""Linear: hinge, logistic and squared loss of x.theta, dense or sparse, with compiled inner loops."""
+"""Linear models with hinge, logistic or squared loss, over dense or sparse rows, with compiled inner loops."""
 
 from functools import cached_property
 from typing import Any, Protocol, Self, cast
@@ -21,11 +21,12 @@ from varmix._core.validation import (
 )
 from varmix._kernels import rows as kernels
 from varmix._kernels.rows import Rows
-from varmix.solvers._kernels import LOSS_NAMES, values_and_slopes
+from varmix.solvers._kernels import LOSS_NAMES, write_values_and_slopes
+from varmix.solvers._problems import Problem
 
 
 class Csr(Protocol):
-    """What is needed of a SciPy CSR matrix."""
+    """The part of a SciPy CSR matrix that is used here. SciPy need not be installed."""
 
     data: AnyArray
     indices: AnyArray
@@ -33,7 +34,7 @@ class Csr(Protocol):
 
     @property
     def format(self) -> str:
-        """The kind of sparse matrix."""
+        """Kind of sparse matrix, such as "csr"."""
         ...
 
     @property
@@ -41,32 +42,54 @@ class Csr(Protocol):
         """Numbers of rows and columns."""
         ...
 
+    @property
+    def has_canonical_format(self) -> bool:
+        """Whether the columns of each row ascend, without duplicates."""
+        ...
+
     def copy(self) -> Self:
-        """Give a copy."""
+        """Return a copy."""
         ...
 
     def sum_duplicates(self) -> None:
-        """Sort every row, and add up entries of one place."""
+        """Sort each row and add up duplicate entries, in place."""
         ...
 
 
-class Linear:
-    """A linear model: loss_i(theta) = cost_i phi(x_i.theta, y_i).
+class Linear(Problem):
+    """Linear model: `loss_i(theta) = costs_i phi(x_i.theta, y_i)`, plus a penalty.
+
+    It is the fast case: solvers run over it in compiled loops.
 
     Parameters
     ----------
-    X
-        (n, d) array, or a SciPy CSR matrix.  float32 stays float32; theta is float64 either way.
-    y
-        (n,) targets; -1 and 1 for the hinge and the logistic loss.
-    loss
-        "logistic", "hinge" or "squared" (half of the squared error).
-    l2
+    X : array-like or SciPy CSR matrix, of shape (n, d)
+        One row per point. float32 stays float32; theta is float64 in any case.
+    y : array-like of shape (n,)
+        Targets. The hinge and the logistic loss need -1 and 1.
+    loss : {"logistic", "hinge", "squared"}, default "logistic"
+        The loss phi. "squared" is half of the squared error.
+    l2 : float, default 0.0
         Weight of the penalty `l2/2 |theta|^2`.
-    intercept
-        Whether theta has one more entry, for a constant that is not penalised.
-    costs
-        (n,) factors of the losses, one everywhere unless told: sample weights.
+    intercept : bool, default False
+        Whether to append an entry to theta for a constant. It is not penalised.
+    costs : array-like of shape (n,), optional
+        Sample weights: non-negative factors of the losses. Default: 1 for every point.
+
+    Attributes
+    ----------
+    features : int
+        Number of columns of X.
+    dim : int
+        Length of theta: `features`, plus 1 with an intercept.
+
+    Raises
+    ------
+    TypeError
+        If X or y are not real numbers, or X is sparse but not CSR.
+    ValueError
+        If the loss is unknown, shapes do not match, X has no rows or is not finite, labels are not -1 and 1, `l2` or an
+        entry of `costs` is negative.
 
     Examples
     --------
@@ -101,32 +124,45 @@ class Linear:
         self.intercept = bool(intercept)
         self.costs = read_only(np.empty(0) if costs is None else as_vector(costs, "costs", self.n))
         if self.costs.min(initial=0.0) < 0:
-            raise ValueError(f"costs must not be negative; the least is {self.costs.min():.3g}.")
+            raise ValueError(f"costs must not be negative; the smallest is {self.costs.min():.3g}.")
         self.dim = self.features + self.intercept
         self.code = LOSS_NAMES.index(loss)
 
     @cached_property
     def lengths(self) -> FloatArray:
-        """Lengths of the rows, the constant included."""
+        """Euclidean length of every row, including the constant of the intercept."""
         out = np.empty(self.n)
         kernels.write_lengths(self.rows, float(self.intercept), out)
         return out
 
     @cached_property
     def lipschitz(self) -> FloatArray:
-        """How fast the gradient of every point can change (the hinge: how long it can be); penalty included."""
+        """Lipschitz constant of every point's gradient, penalty included. For the hinge: bound on its length."""
         bounds = self.curvature * self.lengths**2 if self.curvature else self.lengths
         bounds = bounds * self.costs if len(self.costs) else bounds
         return bounds + self.l2 if self.curvature else bounds
 
     @property
     def curvature(self) -> float:
-        """The largest second derivative of the loss in its margin; 0 for the hinge, whose slope jumps."""
+        """Largest second derivative of the loss with respect to the margin. 0 for the hinge, whose slope jumps."""
         return {"squared": 1.0, "logistic": 0.25, "hinge": 0.0}[self.loss]
 
     def margins(self, theta: FloatArray, points: IntArray | None = None) -> FloatArray:
-        """Give x.theta of these points, or of all."""
-        theta = self._checked(theta, "theta", self.dim)
+        """Return the margins x.theta of some points.
+
+        Parameters
+        ----------
+        theta : array-like of shape (dim,)
+            Where to evaluate them.
+        points : array-like of shape (m,), optional
+            Indices of the points. Default: all points.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (n,)
+            One margin per point.
+        """
+        theta = self._check_vector(theta, "theta", self.dim)
         if points is None:
             out = np.empty(self.n)
             kernels.multiply_rows(self.rows, theta[: self.features], out)
@@ -137,68 +173,109 @@ class Linear:
         return out + theta[-1] if self.intercept else out
 
     def losses(self, theta: FloatArray, points: IntArray | None = None) -> FloatArray:
-        """Give the losses of these points, or of all."""
+        """Return the losses of some points. Default: all points."""
         return self._losses_and_slopes(theta, points)[0]
 
     def slopes(self, theta: FloatArray, points: IntArray | None = None) -> FloatArray:
-        """Give the derivatives of these losses (or of all) in their margins."""
+        """Return the derivatives of the losses with respect to the margins.
+
+        Parameters
+        ----------
+        theta : array-like of shape (dim,)
+            Where to evaluate them.
+        points : array-like of shape (m,), optional
+            Indices of the points. Default: all points.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (n,)
+            One derivative per point. It includes the sample weight.
+        """
         return self._losses_and_slopes(theta, points)[1]
 
-    def _checked(self, values: FloatArray, name: str, length: int) -> FloatArray:
-        """Check a length: kernels would read on behind the end.  Finite it need not be, where a run diverges."""
+    def _check_vector(self, values: FloatArray, name: str, length: int) -> FloatArray:
+        """Return a vector after checking its length: a kernel would read beyond the end of a shorter one.
+
+        Values are not checked: theta may be infinite when a run diverges.
+        """
         vector = as_floats(values, name)
         if vector.shape != (length,):
             raise ValueError(f"{name} must have shape ({length},) for {self!r}, got shape {vector.shape}.")
         return vector
 
     def _losses_and_slopes(self, theta: FloatArray, points: IntArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return the losses and their derivatives with respect to the margins."""
         z = self.margins(theta, points)
         chosen: Any = slice(None) if points is None else points
         values, slopes = np.empty(len(z)), np.empty(len(z))
-        values_and_slopes(self.code, z, self.y[chosen], values, slopes)
+        write_values_and_slopes(self.code, z, self.y[chosen], values, slopes)
         if len(self.costs):
             values, slopes = values * self.costs[chosen], slopes * self.costs[chosen]
         return values, slopes
 
     def gradients(self, theta: FloatArray, points: IntArray) -> FloatArray:
-        """Give the gradients of these points' losses, dense."""
+        """Return the gradients of the losses of some points, as dense rows."""
         points = as_atoms(points, self.n, "points")
         out, slopes = np.zeros((len(points), self.dim)), self.slopes(theta, points)
-        kernels.scaled_rows(self.rows, points, slopes, out)  # the rows end before the intercept
+        kernels.scaled_rows(self.rows, points, slopes, out)  # rows have no entry for the intercept
         if self.intercept:
             out[:, -1] = slopes
         return out
 
     def full_gradient(self, theta: FloatArray) -> FloatArray:
-        """Give the gradient of F."""
+        """Return the gradient of F over all points, penalty included.
+
+        Parameters
+        ----------
+        theta : array-like of shape (dim,)
+            Where to evaluate it.
+
+        Returns
+        -------
+        ndarray of shape (dim,)
+            The gradient.
+        """
         return self.combine(self.slopes(theta)) + self.penalty(theta)
 
     def combine(self, slopes: FloatArray) -> FloatArray:
-        """Give the mean of the gradients that belong to these slopes (n,)."""
-        out, slopes = np.zeros(self.dim), self._checked(slopes, "slopes", self.n) / self.n
-        kernels.combine_rows(self.rows, slopes, out)  # the rows end before the intercept
+        """Return the mean gradient of all points that have these slopes.
+
+        The gradient of a point is its slope times its row, so n slopes stand for n gradients.
+
+        Parameters
+        ----------
+        slopes : array-like of shape (n,)
+            Derivatives of the losses with respect to the margins.
+
+        Returns
+        -------
+        ndarray of shape (dim,)
+            The mean gradient, without the penalty.
+        """
+        out, slopes = np.zeros(self.dim), self._check_vector(slopes, "slopes", self.n) / self.n
+        kernels.combine_rows(self.rows, slopes, out)  # rows have no entry for the intercept
         if self.intercept:
             out[-1] = slopes.sum()
         return out
 
     def norms(self, theta: FloatArray, points: IntArray) -> FloatArray:
-        """Give the lengths of these gradients."""
+        """Return the lengths of the gradients of some points, without computing the gradients."""
         return np.asarray(np.abs(self.slopes(theta, points)) * self.lengths[points])
 
     def penalty(self, theta: FloatArray) -> FloatArray:
-        """Give l2 theta; the intercept is free."""
-        out = self.l2 * self._checked(theta, "theta", self.dim)
+        """Return the gradient of the penalty: `l2 * theta`, and 0 for the intercept."""
+        out = self.l2 * self._check_vector(theta, "theta", self.dim)
         if self.intercept:
             out[-1] = 0.0
         return out
 
     def objective(self, theta: FloatArray) -> float:
-        """Give the mean loss and the penalty."""
-        weights = self._checked(theta, "theta", self.dim)[: self.features]
+        """Return the mean loss plus the penalty."""
+        weights = self._check_vector(theta, "theta", self.dim)[: self.features]
         return float(self.losses(theta).mean() + 0.5 * self.l2 * (weights @ weights))
 
     def accuracy(self, theta: FloatArray) -> float | None:
-        """Give the share of points on the right side; None for the squared loss."""
+        """Return the share of points that theta classifies correctly; None for the squared loss."""
         if self.loss == "squared":
             return None
         return float(np.mean(np.sign(self.margins(theta)) == self.y))
@@ -209,7 +286,7 @@ class Linear:
 
 
 def as_targets(y: ArrayLike, n: int, loss: str) -> FloatArray:
-    """Check the targets: -1 and 1 for the losses of classifiers."""
+    """Return the targets as floats; raise `ValueError` if the loss needs labels -1 and 1 and they are others."""
     labels = as_array(y, "y")
     legal = loss == "squared" or (labels.dtype.kind in "fiu" and np.isin(labels, (-1, 1)).all())
     if labels.shape == (n,) and not legal:
@@ -221,7 +298,10 @@ def as_targets(y: ArrayLike, n: int, loss: str) -> FloatArray:
 
 
 def as_rows(X: ArrayLike | Csr) -> tuple[Rows, tuple[int, int]]:
-    """Give a finite matrix as kernels take it, and its shape; what is contiguous and floating already is not copied."""
+    """Return a matrix in the form that kernels take, and its shape; raise `ValueError` if it is not finite.
+
+    Contiguous arrays of floats are not copied.
+    """
     rows, shape = unchecked_rows(X)
     if not (np.isfinite(rows.dense).all() and np.isfinite(rows.data).all()):
         raise ValueError("X must be finite. Drop or fill the rows with missing or infinite values.")
@@ -229,8 +309,8 @@ def as_rows(X: ArrayLike | Csr) -> tuple[Rows, tuple[int, int]]:
 
 
 def unchecked_rows(X: ArrayLike | Csr) -> tuple[Rows, tuple[int, int]]:
-    """Give a matrix as kernels take it, and its shape; whether it is finite must be seen from what comes of it."""
-    nothing: AnyArray = np.empty(0, dtype=np.int32)
+    """Return a matrix in the form that kernels take, and its shape. The caller must check that results are finite."""
+    empty: AnyArray = np.empty(0, dtype=np.int32)
     if is_sparse(X):
         sparse = cast(Csr, X)
         if sparse.format != "csr":
@@ -243,7 +323,7 @@ def unchecked_rows(X: ArrayLike | Csr) -> tuple[Rows, tuple[int, int]]:
         dense = _make_floating(as_real(cast(ArrayLike, X), "X"))
         shape = dense.shape
         _check_shape(shape)
-        rows = Rows(dense, np.empty(0, dtype=dense.dtype), nothing, nothing)
+        rows = Rows(dense, np.empty(0, dtype=dense.dtype), empty, empty)
     return Rows(*map(read_only, rows)), (shape[0], shape[1])
 
 
@@ -253,16 +333,16 @@ def _check_shape(shape: tuple[int, ...]) -> None:
 
 
 def _check_entries(sparse: Csr) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """Give data, indices and indptr of a CSR matrix, checked: SciPy looks at them only when it is asked to."""
+    """Return data, indices and indptr of a CSR matrix after checking them: SciPy checks them only on request."""
     starts, columns = sparse.indptr, sparse.shape[1]
     size = int(starts[-1])
     legal = len(starts) == sparse.shape[0] + 1 and starts[0] == 0 and bool((np.diff(starts) >= 0).all())
     if not (legal and size <= min(len(sparse.data), len(sparse.indices))):
         raise ValueError("The indptr of X is not that of a CSR matrix of its shape. X.check_format() may say more.")
-    used = sparse.indices[:size]  # behind it there may be room that no row uses
+    used = sparse.indices[:size]  # the arrays may be longer than the rows need
     if size and not 0 <= used.min() <= used.max() < columns:
         raise ValueError(f"X has {columns} columns, but its indices go from {used.min()} to {used.max()}.")
-    if not getattr(sparse, "has_canonical_format", True):  # the length of a row needs every entry once
+    if not sparse.has_canonical_format:  # with duplicate entries the length of a row would be wrong
         sparse = sparse.copy()
         sparse.sum_duplicates()
     size = int(sparse.indptr[-1])
@@ -270,7 +350,10 @@ def _check_entries(sparse: Csr) -> tuple[AnyArray, AnyArray, AnyArray]:
 
 
 def is_sparse(X: object) -> bool:
-    """Whether this is a sparse matrix of SciPy, which need not be installed to ask."""
+    """Return whether an object is a sparse matrix of SciPy.
+
+    It looks at attributes because SciPy is not a dependency: if it is not installed there is no class to compare with.
+    """
     return hasattr(X, "format") and hasattr(X, "nnz")
 
 

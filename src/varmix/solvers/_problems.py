@@ -1,55 +1,178 @@
-"""Problems: the protocol that solvers need, and problems made of a user's own functions."""
+"""Problems: what solvers minimise. The base class, and problems made of a user's own functions."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from varmix._core.validation import FloatArray, IntArray, as_count, as_floats, as_number
 
-
-class Problem(Protocol):
-    """Minimise `F(theta) = mean_i loss_i(theta) + l2/2 |theta|^2`.
-
-    Solvers ask for single points; `Linear` is the fast case, `Custom` makes one of any two functions.
-    """
-
-    @property
-    def n(self) -> int:
-        """Number of points."""
-        ...
-
-    @property
-    def dim(self) -> int:
-        """Length of theta."""
-        ...
-
-    def losses(self, theta: FloatArray, points: IntArray) -> FloatArray:
-        """Give the losses (m,) of these points."""
-        ...
-
-    def gradients(self, theta: FloatArray, points: IntArray) -> FloatArray:
-        """Give the gradients (m, dim) of these points' losses."""
-        ...
-
-    def norms(self, theta: FloatArray, points: IntArray) -> FloatArray:
-        """Give the lengths (m,) of these gradients: what samplers learn from."""
-        ...
-
-    def penalty(self, theta: FloatArray) -> FloatArray:
-        """Give the gradient (dim,) of the penalty."""
-        ...
-
-    def objective(self, theta: FloatArray) -> float:
-        """Give F(theta), from all points."""
-        ...
-
-
 POINTS_PER_BLOCK = 4096  # points whose gradients are in memory at once
 
 
+class Problem(ABC):
+    """Objective for solvers to minimise: `F(theta) = mean_i loss_i(theta) + l2/2 |theta|^2`.
+
+    Use `Linear` for linear models and `Custom` for two functions of your own. For anything else write a subclass: set
+    `n` and `dim`, and define `losses` and `gradients`. The other methods have defaults. Solvers draw points to estimate
+    the mean of the losses. They never sample the penalty: each step adds its gradient exactly.
+
+    Attributes
+    ----------
+    n : int
+        Number of points.
+    dim : int
+        Length of theta.
+    l2 : float, default 0.0
+        Weight of the penalty.
+
+    Examples
+    --------
+    >>> class Mean(Problem):
+    ...     def __init__(self, data):
+    ...         self.data, self.n, self.dim = data, len(data), 1
+    ...
+    ...     def losses(self, theta, points):
+    ...         return 0.5 * (theta - self.data[points]) ** 2
+    ...
+    ...     def gradients(self, theta, points):
+    ...         return (theta - self.data[points])[:, None]
+    >>> problem = Mean(np.array([1.0, 2.0, 6.0]))
+    >>> problem.norms(np.array([3.0]), np.array([0, 2])).tolist()
+    [2.0, 3.0]
+    >>> from varmix.solvers import sgd
+    >>> sgd(problem, np.array([0, 0, 1]), step=0.1, epochs=100, batch=3, rng=0).theta.round(2).tolist()
+    [3.0]
+    """
+
+    n: int
+    dim: int
+    l2: float = 0.0
+
+    @abstractmethod
+    def losses(self, theta: FloatArray, points: IntArray) -> FloatArray:
+        """Return the losses of some points.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (dim,)
+            Where to evaluate the losses.
+        points : ndarray of shape (m,)
+            Indices of the points. An index may occur more than once.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            One loss per index, without the penalty.
+        """
+
+    @abstractmethod
+    def gradients(self, theta: FloatArray, points: IntArray) -> FloatArray:
+        """Return the gradients of the losses of some points.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (dim,)
+            Where to evaluate the gradients.
+        points : ndarray of shape (m,)
+            Indices of the points. An index may occur more than once.
+
+        Returns
+        -------
+        ndarray of shape (m, dim)
+            One gradient per index, without the penalty.
+        """
+
+    def norms(self, theta: FloatArray, points: IntArray) -> FloatArray:
+        """Return the norms that the sampler learns from. Default: the lengths of the gradients.
+
+        Override it if there is a cheaper way to the lengths. Only `sgd` and `adagrad` call it: the other solvers learn
+        from differences of gradients or from partial derivatives.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (dim,)
+            Where to evaluate the gradients.
+        points : ndarray of shape (m,)
+            Indices of the points.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            One norm per index.
+        """
+        return measure_rows(self.gradients(theta, points))
+
+    @property
+    def knows_norms(self) -> bool:
+        """Whether `norms` needs no gradients. Default: True if a subclass overrides `norms`.
+
+        If False, solvers measure the gradients that they have computed anyway.
+        """
+        return type(self).norms is not Problem.norms
+
+    def penalty(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of the penalty. Default: `l2 * theta`.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (dim,)
+            Where to evaluate it.
+
+        Returns
+        -------
+        ndarray of shape (dim,)
+            The gradient.
+        """
+        return self.l2 * theta
+
+    def objective(self, theta: FloatArray) -> float:
+        """Return F(theta) over all points. Default: the mean loss plus `l2/2 |theta|^2`.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (dim,)
+            Where to evaluate it.
+
+        Returns
+        -------
+        float
+            The objective.
+        """
+        blocks = (
+            np.arange(first, min(first + POINTS_PER_BLOCK, self.n)) for first in range(0, self.n, POINTS_PER_BLOCK)
+        )
+        total = sum(float(self.losses(theta, points).sum()) for points in blocks)
+        return total / self.n + 0.5 * self.l2 * float(theta @ theta)
+
+    def accuracy(self, theta: FloatArray) -> float | None:
+        """Return the share of points that theta classifies correctly. Default: None, which means unknown.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (dim,)
+            Where to evaluate it.
+
+        Returns
+        -------
+        float or None
+            A number in [0, 1] for the trace of a run, or None.
+        """
+        return None
+
+
+def check_problem(problem: object) -> None:
+    """Raise `TypeError` if a solver's first argument is not a problem."""
+    if not isinstance(problem, Problem):
+        raise TypeError(
+            f"A solver takes a problem first, such as varmix.solvers.Linear(X, y); got a {type(problem).__name__}. For "
+            f"a problem of your own, use varmix.solvers.Custom or subclass varmix.solvers.Problem."
+        )
+
+
 def mean_gradient(problem: Problem, theta: FloatArray) -> FloatArray:
-    """Give the mean of all points' gradients, without the penalty."""
+    """Return the mean gradient of all points, without the penalty."""
     total = np.zeros(problem.dim)
     for first in range(0, problem.n, POINTS_PER_BLOCK):
         points = np.arange(first, min(first + POINTS_PER_BLOCK, problem.n))
@@ -58,43 +181,49 @@ def mean_gradient(problem: Problem, theta: FloatArray) -> FloatArray:
 
 
 def compute_feedback(problem: Problem, theta: FloatArray, points: IntArray, gradients: FloatArray) -> FloatArray:
-    """Give these points' norms, from their gradients where the problem knows no shorter way."""
-    if getattr(problem, "knows_norms", True):
-        return problem.norms(theta, points)
-    return measure_rows(gradients)
+    """Return the norms of some points, from their gradients if the problem has no cheaper way."""
+    return problem.norms(theta, points) if problem.knows_norms else measure_rows(gradients)
 
 
 def measure_rows(gradients: FloatArray) -> FloatArray:
-    """Give the Euclidean length of every row."""
+    """Return the Euclidean length of every row."""
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", gradients, gradients)))
 
 
 OfPoints: TypeAlias = Callable[[FloatArray, IntArray], Any]
-"""From theta (dim,) and points (m,) to an array whose first dimension is m."""
+"""Function of theta (dim,) and points (m,) that returns an array whose first dimension is m."""
 
 
-class Custom:
-    """Any loss: two functions of theta and an array of points.
+class Custom(Problem):
+    """Problem made of two functions: the losses and the gradients of an array of points.
 
-    Solvers run over it in plain NumPy, a call of each function a batch.
+    Solvers run over it in NumPy and call each function once per batch.
 
     Parameters
     ----------
-    n
+    n : int
         Number of points.
-    dim
+    dim : int
         Length of theta.
-    loss
-        loss(theta, points) gives the losses (m,) of these points.
-    gradient
-        gradient(theta, points) gives their gradients (m, dim).
-    l2
-        Weight of the penalty `l2/2 |theta|^2`, which is not part of the losses.
-    norms
-        norms(theta, points) gives what the sampler is to learn from (m,), where that is not the gradients' length or
-        there is a shorter way to it.  Only `sgd` and `adagrad` ask for it.
-    accuracy
-        accuracy(theta) gives a number for the trace.
+    loss : callable
+        `loss(theta, points)` returns the losses of these points, shape (m,).
+    gradient : callable
+        `gradient(theta, points)` returns their gradients, shape (m, dim).
+    l2 : float, default 0.0
+        Weight of the penalty `l2/2 |theta|^2`. The functions must not include it.
+    norms : callable, optional
+        `norms(theta, points)` returns the norms that the sampler learns from, shape (m,). Pass it if there is a cheaper
+        way to them than the gradients. Only `sgd` and `adagrad` call it. Default: the lengths of the gradients.
+    accuracy : callable, optional
+        `accuracy(theta)` returns a number for the trace, such as the share of points that theta classifies correctly.
+        Default: none is recorded.
+
+    Raises
+    ------
+    TypeError
+        If a number or a function is of the wrong type.
+    ValueError
+        If `n` or `dim` is below 1, or `l2` is negative or infinite.
 
     Examples
     --------
@@ -130,47 +259,45 @@ class Custom:
         for name, function in functions.items():
             if not callable(function):
                 raise TypeError(f"{name} must be a function, got {function!r}.")
-        self._loss, self._gradient, self._norms = loss, gradient, norms
-        self.accuracy = accuracy
-        self.knows_norms = norms is not None
+        self._loss, self._gradient, self._norms, self._accuracy = loss, gradient, norms, accuracy
 
     def losses(self, theta: FloatArray, points: IntArray) -> FloatArray:
-        """Give the losses of these points."""
+        """Return the losses of some points, and check their shape."""
         return _check_shape(self._loss(theta, points), "loss", (len(points),))
 
     def gradients(self, theta: FloatArray, points: IntArray) -> FloatArray:
-        """Give the gradients of these points' losses."""
+        """Return the gradients of the losses of some points, and check their shape."""
         return _check_shape(self._gradient(theta, points), "gradient", (len(points), self.dim))
 
     def norms(self, theta: FloatArray, points: IntArray) -> FloatArray:
-        """Give the norms of these points: the gradients' lengths unless told."""
+        """Return the norms of some points: from the function `norms`, or the lengths of their gradients."""
         if self._norms is None:
-            return measure_rows(self.gradients(theta, points))
+            return super().norms(theta, points)
         return _check_shape(self._norms(theta, points), "norms", (len(points),))
 
-    def penalty(self, theta: FloatArray) -> FloatArray:
-        """Give l2 theta."""
-        return self.l2 * theta
+    @property
+    def knows_norms(self) -> bool:
+        """Whether a function `norms` was passed."""
+        return self._norms is not None
 
-    def objective(self, theta: FloatArray) -> float:
-        """Give the mean loss and the penalty."""
-        parts = (
-            np.arange(first, min(first + POINTS_PER_BLOCK, self.n)) for first in range(0, self.n, POINTS_PER_BLOCK)
-        )
-        total = sum(float(self.losses(theta, points).sum()) for points in parts)
-        return total / self.n + 0.5 * self.l2 * float(theta @ theta)
+    def accuracy(self, theta: FloatArray) -> float | None:
+        """Return what the function `accuracy` returns, or None without one."""
+        return None if self._accuracy is None else self._accuracy(theta)
 
     def __repr__(self) -> str:
         return f"Custom(n={self.n}, dim={self.dim}, l2={self.l2:g})"
 
 
-def _check_shape(values: Any, name: str, shape: tuple[int, ...]) -> FloatArray:  # noqa: ANN401 - whatever it gave
-    """Check the shape in every call, which costs nothing beside it: a wrong one would broadcast silently."""
-    array = as_floats(values, f"What {name} gave")
+def _check_shape(values: Any, name: str, shape: tuple[int, ...]) -> FloatArray:  # noqa: ANN401 - any return value
+    """Return the result of a user's function as floats; raise `ValueError` if its shape is wrong.
+
+    Every call is checked, which costs little: a wrong shape would broadcast silently.
+    """
+    array = as_floats(values, f"The result of {name}")
     if array.shape != shape:
-        hint = "one number" if len(shape) == 1 else "one row of length dim"
+        expected = "one number" if len(shape) == 1 else "one row of length dim"
         raise ValueError(
-            f"{name}(theta, points) must give {hint} for each of its {shape[0]} points: expected shape {shape}, got "
-            f"{array.shape}."
+            f"{name}(theta, points) must return {expected} for each of its {shape[0]} points: expected shape {shape}, "
+            f"got {array.shape}."
         )
     return array

@@ -7,21 +7,41 @@ from numpy.typing import ArrayLike
 
 from varmix._core.validation import FloatArray, IntArray, as_positive
 from varmix._sampler import Sampler, Source
-from varmix.solvers import _kernels as descent
-from varmix.solvers import _kernels as kernels
+from varmix.solvers._kernels import take_adagrad_steps, take_sgd_steps
 from varmix.solvers._linear import Linear
-from varmix.solvers._loop import Options, Result, optimise, starting_point
+from varmix.solvers._loop import Method, Options, Result, make_start, optimise
 from varmix.solvers._problems import Problem, compute_feedback
 
 
 def sgd(
     problem: Problem, sampler: Sampler | Source, *, start: ArrayLike | None = None, **options: Unpack[Options]
 ) -> Result:
-    """Step along the batch: theta <- theta - step (mean of weight * gradient + gradient of the penalty).
+    """Minimise by stochastic gradient descent.
 
-    The importance weight multiplies the gradient of each point, so that the step is unbiased if draws are
-    with replacement; the sampler learns from the gradients' lengths.  Options are those of
-    `varmix.solvers.optimise`; `step` is needed.
+    The step is `theta <- theta - step (mean of weight * gradient + l2 theta)`. The importance weight of each point
+    multiplies its gradient, so the step is unbiased if draws are with replacement. The sampler learns from the
+    lengths of the gradients.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to minimise.
+    sampler : Sampler, Family or array-like of shape (n,)
+        What draws the points: a sampler or a family over `Points(problem.n)`, or one label per point.
+    start : array-like of shape (dim,), optional
+        Where to start. Default: zeros.
+    **options
+        `step` (required), `batch`, `epochs` and the other options of `varmix.solvers.optimise`.
+
+    Returns
+    -------
+    Result
+        The last iterate, the trace and the sampler.
+
+    References
+    ----------
+    Needell, Srebro and Ward: Stochastic gradient descent, weighted sampling, and the randomized Kaczmarz algorithm,
+    2014.
 
     Examples
     --------
@@ -34,22 +54,13 @@ def sgd(
     >>> result.trace.accuracies[-1] > 0.98
     True
     """
-    theta = starting_point(start, problem)
+    theta = make_start(start, problem)
     method = CompiledSgd(problem, theta) if isinstance(problem, Linear) else Sgd(problem, theta)
     return optimise(problem, sampler, method, **options)
 
 
-class Sgd:
-    """For any problem, batch by batch."""
-
-    compiled = False
-
-    def __init__(self, problem: Problem, theta: FloatArray) -> None:
-        self.problem, self.theta = problem, theta
-
-    def begin_epoch(self, epoch: int) -> int:
-        """Nothing is due."""
-        return 0
+class Sgd(Method):
+    """SGD over any problem, batch by batch."""
 
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
         """Take a step per batch."""
@@ -64,12 +75,12 @@ class Sgd:
         return norms, total
 
     def move(self, gradient: FloatArray, step: float) -> None:
-        """Go a step along an estimate of the gradient of F."""
+        """Take a step along an estimate of the gradient of F."""
         self.theta = self.theta - step * gradient
 
 
 class CompiledSgd(Sgd):
-    """For linear problems."""
+    """SGD over linear problems."""
 
     compiled = True
     problem: Linear
@@ -77,7 +88,7 @@ class CompiledSgd(Sgd):
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
         """Take a step per batch, in one compiled call."""
         p, norms = self.problem, np.empty(len(points))
-        total = descent.sgd(
+        total = take_sgd_steps(
             p.rows, p.y, p.costs, p.lengths, p.code, p.intercept, p.l2, points, weights, steps, self.theta, norms
         )
         return norms, total
@@ -91,51 +102,67 @@ def adagrad(
     epsilon: float = 1e-8,
     **options: Unpack[Options],
 ) -> Result:
-    """Divide each coordinate's step by what it has moved along: theta_j <- theta_j - step g_j / (epsilon + sqrt G_j).
+    """Minimise by AdaGrad, which adapts the step of each coordinate.
 
-    g = mean of weight * gradient + gradient of the penalty is an unbiased estimate of the gradient of F; G_j is the sum
-    of g_j^2 so far, this one included.  (The step itself, a ratio, is not unbiased under any sampling.)  The sampler
-    learns from the gradients' lengths.  A batch of sparse rows costs its own columns; with a penalty, all columns.
+    The step is `theta_j <- theta_j - step g_j / (epsilon + sqrt(G_j))`. Here g is the mean of weight * gradient plus
+    the gradient of the penalty, an unbiased estimate of the gradient of F. G_j is the sum of all g_j^2 so far,
+    including this one. The step itself is a ratio, so it is not unbiased under any sampling. The sampler learns from
+    the lengths of the gradients.
+
+    A batch of sparse rows costs its own columns. With a penalty it costs all columns.
 
     Parameters
     ----------
-    problem, sampler, options
-        As in `varmix.solvers.optimise`; `step` is needed.
-    start
-        Where to start; zeros unless told.
-    epsilon
-        Keeps coordinates that have not moved from dividing by zero.
+    problem : Problem
+        What to minimise.
+    sampler : Sampler, Family or array-like of shape (n,)
+        What draws the points: a sampler or a family over `Points(problem.n)`, or one label per point.
+    start : array-like of shape (dim,), optional
+        Where to start. Default: zeros.
+    epsilon : float, default 1e-8
+        Added to the root, to avoid a division by zero.
+    **options
+        `step` (required), `batch`, `epochs` and the other options of `varmix.solvers.optimise`.
+
+    Returns
+    -------
+    Result
+        The last iterate, the trace and the sampler.
+
+    References
+    ----------
+    Duchi, Hazan and Singer: Adaptive subgradient methods for online learning and stochastic optimization, 2011.
 
     Examples
     --------
     >>> import varmix
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(500, 3)) * [100.0, 1.0, 0.01]  # scales that one step length cannot serve
+    >>> X = rng.normal(size=(500, 3)) * [100.0, 1.0, 0.01]  # no single step length suits all columns
     >>> problem = Linear(X, X @ [0.01, -2.0, 50.0], loss="squared")
     >>> result = adagrad(problem, varmix.uniform(500, rng=0), epochs=20, batch=10, step=1.0)
     >>> bool(result.trace.losses[-1] < 0.5 * result.trace.losses[0])
     True
     """
-    theta, epsilon = starting_point(start, problem), as_positive(epsilon, "epsilon")
+    theta, epsilon = make_start(start, problem), as_positive(epsilon, "epsilon")
     kind = CompiledAdagrad if isinstance(problem, Linear) else Adagrad
     return optimise(problem, sampler, kind(problem, theta, epsilon), **options)
 
 
 class Adagrad(Sgd):
-    """For any problem: SGD that moves otherwise."""
+    """AdaGrad over any problem: SGD with another step."""
 
     def __init__(self, problem: Problem, theta: FloatArray, epsilon: float = 1e-8) -> None:
         super().__init__(problem, theta)
         self.epsilon, self.squares = epsilon, np.zeros(len(theta))
 
     def move(self, gradient: FloatArray, step: float) -> None:
-        """Go a step, shorter where steps were long."""
+        """Take a step that is shorter in coordinates whose gradients were long."""
         self.squares = self.squares + gradient**2
         self.theta = self.theta - step * gradient / (self.epsilon + np.sqrt(self.squares))
 
 
 class CompiledAdagrad(Adagrad):
-    """For linear problems."""
+    """AdaGrad over linear problems."""
 
     compiled = True
     problem: Linear
@@ -143,7 +170,7 @@ class CompiledAdagrad(Adagrad):
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
         """Take a step per batch, in one compiled call."""
         p, norms = self.problem, np.empty(len(points))
-        total = kernels.adagrad(
+        total = take_adagrad_steps(
             p.rows,
             p.y,
             p.costs,

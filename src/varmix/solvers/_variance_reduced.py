@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 from varmix._core.validation import FloatArray, IntArray, as_count
 from varmix._sampler import Sampler, Source
-from varmix.solvers._kernels import variance_reduced_steps
+from varmix.solvers._kernels import take_variance_reduced_steps
 from varmix.solvers._linear import Linear
-from varmix.solvers._loop import Options, Result, optimise, starting_point
+from varmix.solvers._loop import EPOCHS_PER_REFRESH, Method, Options, Result, make_start, optimise
 from varmix.solvers._problems import POINTS_PER_BLOCK, Problem, mean_gradient, measure_rows
 
 
@@ -21,25 +21,41 @@ def svrg(
     refresh: int = 1,
     **options: Unpack[Options],
 ) -> Result:
-    """Step along what has changed since the snapshot: mean weight * difference + full gradient there.
+    """Minimise by SVRG, which corrects each gradient by that of the same point at a snapshot.
 
-    The weight multiplies the difference, whose mean over all points is then exact, so that the step is unbiased if
-    draws are with replacement; its variance vanishes as theta and the snapshot approach the optimum, and with a
-    constant step the excess falls geometrically.  The sampler learns from the lengths of the differences: they shrink
-    by orders of magnitude, so let it forget (`varmix.learners.BarrierNewton(window=...)`).  The gradient of the penalty
-    is added at theta, exactly.
+    The step is `theta <- theta - step (mean of weight * (gradient - gradient at the snapshot) + full gradient at the
+    snapshot + l2 theta)`. The weight multiplies the difference only, because the mean of the snapshot's gradients is
+    known exactly. So the step is unbiased if draws are with replacement. Its variance vanishes as theta and the
+    snapshot approach the minimum, and with a constant step the objective converges geometrically.
 
-    For `Linear` the snapshot is kept as n slopes and a draw costs one gradient; otherwise it costs two.  A snapshot
-    costs n.  Sparse rows cost their own columns.
+    The sampler learns from the lengths of the differences. They shrink by orders of magnitude, so use a learner that
+    forgets, such as `varmix.learners.BarrierNewton` with a `window`.
+
+    A snapshot costs n gradients. A draw costs one gradient for `Linear`, which keeps a slope per point, and two for
+    other problems. Sparse rows cost their own columns.
 
     Parameters
     ----------
-    problem, sampler, options
-        As in `varmix.solvers.optimise`; `step` is needed.
-    start
-        Where to start; zeros unless told.
-    refresh
-        Epochs from one snapshot to the next.
+    problem : Problem
+        What to minimise.
+    sampler : Sampler, Family or array-like of shape (n,)
+        What draws the points: a sampler or a family over `Points(problem.n)`, or one label per point.
+    start : array-like of shape (dim,), optional
+        Where to start. Default: zeros.
+    refresh : int, default 1
+        Number of epochs between two snapshots.
+    **options
+        `step` (required), `batch`, `epochs` and the other options of `varmix.solvers.optimise`.
+
+    Returns
+    -------
+    Result
+        The last iterate, the trace and the sampler.
+
+    References
+    ----------
+    Johnson and Zhang: Accelerating stochastic gradient descent using predictive variance reduction, 2013.
+    Xiao and Zhang: A proximal stochastic gradient method with progressive variance reduction, 2014.
 
     Examples
     --------
@@ -51,33 +67,32 @@ def svrg(
     >>> bool(np.linalg.norm(problem.full_gradient(result.theta)) < 1e-8)
     True
     """
-    theta, refresh = starting_point(start, problem), as_count(refresh, "refresh")
+    theta, refresh = make_start(start, problem), as_count(refresh, "refresh")
     kind = CompiledSvrg if isinstance(problem, Linear) else Svrg
     return optimise(problem, sampler, kind(problem, theta, refresh), **options)
 
 
-class Svrg:
-    """For any problem; gradients at the snapshot are computed again when their points are drawn."""
-
-    compiled = False
+class Svrg(Method):
+    """SVRG over any problem. Gradients at the snapshot are computed again when their points are drawn."""
 
     def __init__(self, problem: Problem, theta: FloatArray, refresh: int = 1) -> None:
-        self.problem, self.theta, self.refresh = problem, theta, refresh
+        super().__init__(problem, theta)
+        self.refresh = refresh
 
     def begin_epoch(self, epoch: int) -> int:
-        """Take a snapshot when it is due."""
+        """Take a snapshot every `refresh` epochs."""
         if (epoch - 1) % self.refresh:
             return 0
-        self.snapshot()
+        self.take_snapshot()
         return self.problem.n
 
-    def snapshot(self) -> None:
-        """Keep theta, and the mean of the gradients there."""
-        self.anchor = self.theta.copy()
-        self.mean = mean_gradient(self.problem, self.anchor)
+    def take_snapshot(self) -> None:
+        """Keep theta and the mean of the gradients there."""
+        self.snapshot = self.theta.copy()
+        self.mean = mean_gradient(self.problem, self.snapshot)
 
-    def spent(self, points: IntArray) -> int:
-        """Every draw needs two gradients."""
+    def count_evaluations(self, points: IntArray) -> int:
+        """Return two gradients per draw."""
         return 2 * len(points)
 
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
@@ -87,7 +102,7 @@ class Svrg:
         for step, first in zip(steps, range(0, len(points), batch), strict=True):
             part = slice(first, first + batch)
             total += float(weights[part] @ problem.losses(self.theta, points[part]))
-            change = problem.gradients(self.theta, points[part]) - problem.gradients(self.anchor, points[part])
+            change = problem.gradients(self.theta, points[part]) - problem.gradients(self.snapshot, points[part])
             norms[part] = measure_rows(change)
             direction = weights[part] @ change / batch + self.mean + problem.penalty(self.theta)
             self.theta = self.theta - step * direction
@@ -95,28 +110,28 @@ class Svrg:
 
 
 class CompiledSvrg(Svrg):
-    """For linear problems."""
+    """SVRG over linear problems, with a table of the slopes at the snapshot."""
 
     compiled = True
     problem: Linear
 
-    def snapshot(self) -> None:
-        """Keep the slope of every point, and the mean of the gradients."""
+    def take_snapshot(self) -> None:
+        """Keep the slope of every point and the mean of the gradients."""
         self.table = self.problem.slopes(self.theta)
         self.mean = self.problem.combine(self.table)
 
-    def spent(self, points: IntArray) -> int:
-        """The slopes at the snapshot are known."""
+    def count_evaluations(self, points: IntArray) -> int:
+        """Return one gradient per draw: the slopes at the snapshot are known."""
         return len(points)
 
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
         """Take a step per batch, in one compiled call."""
         norms = np.empty(len(points))
-        total = reduce_steps(self.problem, False, points, weights, steps, self.table, self.mean, self.theta, norms)
+        total = run_kernel(self.problem, False, points, weights, steps, self.table, self.mean, self.theta, norms)
         return norms, total
 
 
-def reduce_steps(
+def run_kernel(
     p: Linear,
     replace: bool,
     points: IntArray,
@@ -127,8 +142,8 @@ def reduce_steps(
     theta: FloatArray,
     norms: FloatArray,
 ) -> float:
-    """Call the kernel that SVRG and SAGA share; SAGA replaces entries of the table."""
-    return variance_reduced_steps(
+    """Call the kernel that SVRG and SAGA share. SAGA replaces entries of the table."""
+    return take_variance_reduced_steps(
         p.rows,
         p.y,
         p.costs,
@@ -147,27 +162,48 @@ def reduce_steps(
     )
 
 
-EPOCHS_PER_REFRESH = (
-    16  # epochs after which the mean of the table is added up anew: until then rounding is far below 1e-12
-)
-
-
 def saga(
     problem: Problem, sampler: Sampler | Source, *, start: ArrayLike | None = None, **options: Unpack[Options]
 ) -> Result:
-    """Step along what has changed since each point was drawn last: mean weight * (gradient - entry) + mean entry.
+    """Minimise by SAGA, which corrects each gradient by the one from the last time its point was drawn.
 
-    The weight multiplies the difference, whose mean over all points is then exact, so that the step is unbiased if
-    draws are with replacement.  The drawn entries are replaced, and the mean of the table moves with them by
-    (new - old) / n, without a weight: the table is a fact, not an estimate.  (The theory for draws that are not uniform
-    replaces the entries of another, uniform, draw; as its authors do in practice, one draw serves both here.)  Points
-    that are seldom drawn have old entries, which slows everything down: as its authors do, leave half of the draws to
-    the uniform law (`gamma=0.5` for `varmix.vrm`, `smoothing=0.5` for `varmix.importance`).  The sampler learns from
-    the lengths of the differences, which shrink: let it forget (`varmix.learners.BarrierNewton(window=...)`).  The
-    gradient of the penalty is added exactly.
+    The step is `theta <- theta - step (mean of weight * (gradient - table entry) + mean of the table + l2 theta)`.
+    The weight multiplies the difference only, because the mean of the table is known exactly. So the step is unbiased
+    if draws are with replacement. The entries of the drawn points are then replaced, and the mean of the table moves
+    by (new - old) / n. That needs no weight: it updates a known mean.
 
-    The table is filled at the start, which costs n gradients.  For `Linear` it is n slopes and sparse rows cost their
-    own columns; otherwise it is an (n, dim) array.  Options are those of `varmix.solvers.optimise`; `step` is needed.
+    The theory for draws that are not uniform replaces the entries of a second, uniform draw. Here one draw serves
+    both, as in the experiments of its authors. Points that are seldom drawn keep old entries, which slows
+    convergence. So leave half of the draws to the uniform component, as these authors do: `gamma=0.5` for
+    `varmix.vrm`, or `smoothing=0.5` for `varmix.importance`.
+
+    The sampler learns from the lengths of the differences. They shrink by orders of magnitude, so use a learner that
+    forgets, such as `varmix.learners.BarrierNewton` with a `window`.
+
+    The first table costs n gradients. For `Linear` it has n slopes, and sparse rows cost their own columns. For other
+    problems it is an (n, dim) array.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to minimise.
+    sampler : Sampler, Family or array-like of shape (n,)
+        What draws the points: a sampler or a family over `Points(problem.n)`, or one label per point.
+    start : array-like of shape (dim,), optional
+        Where to start. Default: zeros.
+    **options
+        `step` (required), `batch`, `epochs` and the other options of `varmix.solvers.optimise`.
+
+    Returns
+    -------
+    Result
+        The last iterate, the trace and the sampler.
+
+    References
+    ----------
+    Defazio, Bach and Lacoste-Julien: SAGA: a fast incremental gradient method, 2014.
+    Schmidt, Babanezhad, Ahmed, Defazio, Clifton and Sarkar: Non-uniform stochastic average gradient method for training
+    conditional random fields, 2015.
 
     Examples
     --------
@@ -179,37 +215,32 @@ def saga(
     >>> bool(np.linalg.norm(problem.full_gradient(result.theta)) < 1e-8)
     True
     """
-    theta = starting_point(start, problem)
+    theta = make_start(start, problem)
     kind = CompiledSaga if isinstance(problem, Linear) else Saga
     return optimise(problem, sampler, kind(problem, theta), **options)
 
 
-class Saga:
-    """For any problem, with a table of gradients."""
-
-    compiled = False
-
-    def __init__(self, problem: Problem, theta: FloatArray) -> None:
-        self.problem, self.theta = problem, theta
+class Saga(Method):
+    """SAGA over any problem, with a table of gradients."""
 
     def begin_epoch(self, epoch: int) -> int:
-        """Fill the table at first; later add its mean up anew, now and then."""
+        """Fill the table before the first epoch. Later, compute its mean again from time to time."""
         if epoch == 1:
-            self.fill()
+            self.fill_table()
         elif (epoch - 1) % EPOCHS_PER_REFRESH == 0:
-            self.add_up()
+            self.compute_mean()
         return self.problem.n if epoch == 1 else 0
 
-    def fill(self) -> None:
-        """Compute every entry where theta is."""
+    def fill_table(self) -> None:
+        """Compute the gradients of all points at theta."""
         problem = self.problem
         self.table = np.empty((problem.n, problem.dim))
         for first in range(0, problem.n, POINTS_PER_BLOCK):
             points = np.arange(first, min(first + POINTS_PER_BLOCK, problem.n))
             self.table[points] = problem.gradients(self.theta, points)
-        self.add_up()
+        self.compute_mean()
 
-    def add_up(self) -> None:
+    def compute_mean(self) -> None:
         """Compute the mean of the table."""
         self.mean = self.table.mean(axis=0)
 
@@ -225,33 +256,33 @@ class Saga:
             norms[part] = measure_rows(change)
             direction = weights[part] @ change / batch + self.mean + problem.penalty(self.theta)
             self.theta = self.theta - step * direction
-            self.replace(points[part], fresh)
+            self.replace_entries(points[part], fresh)
         return norms, total
 
-    def replace(self, points: IntArray, fresh: FloatArray) -> None:
-        """Write new entries, each point once, and move the mean with them."""
+    def replace_entries(self, points: IntArray, fresh: FloatArray) -> None:
+        """Replace the entries of drawn points, each point once, and update the mean."""
         once, where = np.unique(points, return_index=True)
         self.mean = self.mean + (fresh[where] - self.table[once]).sum(axis=0) / self.problem.n
         self.table[once] = fresh[where]
 
 
 class CompiledSaga(Saga):
-    """For linear problems, with a table of slopes."""
+    """SAGA over linear problems, with a table of slopes."""
 
     compiled = True
     problem: Linear
 
-    def fill(self) -> None:
-        """Compute the slope of every point."""
+    def fill_table(self) -> None:
+        """Compute the slopes of all points at theta."""
         self.table = self.problem.slopes(self.theta)
-        self.add_up()
+        self.compute_mean()
 
-    def add_up(self) -> None:
-        """Compute the mean of the gradients in the table."""
+    def compute_mean(self) -> None:
+        """Compute the mean of the gradients that the slopes stand for."""
         self.mean = self.problem.combine(self.table)
 
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
         """Take a step per batch, in one compiled call."""
         norms = np.empty(len(points))
-        total = reduce_steps(self.problem, True, points, weights, steps, self.table, self.mean, self.theta, norms)
+        total = run_kernel(self.problem, True, points, weights, steps, self.table, self.mean, self.theta, norms)
         return norms, total

@@ -1,4 +1,4 @@
-"""Steps: how long each step is."""
+"""Schedules: the length of each step of a run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 from varmix._core.validation import FloatArray, as_number, as_positive
 
 Schedule: TypeAlias = Callable[[FloatArray, int], FloatArray]
-"""Gives the lengths of the steps number t = 1, 2, ... (an array of them) of a run of `total` steps."""
+"""Function of an array of step numbers t = 1, 2, ... and the total number of steps: returns one length per step."""
 
 
 @dataclass(frozen=True)
@@ -22,34 +22,82 @@ class _Eta:
 
 @dataclass(frozen=True)
 class Constant(_Eta):
-    """eta, always."""
+    """Constant schedule: every step has length eta.
+
+    Parameters
+    ----------
+    eta : float
+        Length of the steps.
+
+    Examples
+    --------
+    >>> Constant(0.5)(np.array([1.0, 2.0]), 2).tolist()
+    [0.5, 0.5]
+    """
 
     def __call__(self, t: FloatArray, total: int) -> FloatArray:
-        """Give eta for every step."""
+        """Return eta for every step."""
         return np.full(len(t), self.eta)
 
 
 @dataclass(frozen=True)
 class InverseRoot(_Eta):
-    """eta / sqrt(t): for convex losses without curvature."""
+    """Schedule eta / sqrt(t), for convex losses without curvature.
+
+    Parameters
+    ----------
+    eta : float
+        Length of the first step.
+
+    Examples
+    --------
+    >>> InverseRoot(0.5)(np.array([1.0, 4.0]), 4).tolist()
+    [0.5, 0.25]
+    """
 
     def __call__(self, t: FloatArray, total: int) -> FloatArray:
-        """Give eta / sqrt(t)."""
+        """Return eta / sqrt(t)."""
         return np.asarray(self.eta / np.sqrt(t))
 
 
 @dataclass(frozen=True)
 class LinearDecay(_Eta):
-    """From eta down to almost nothing at the last step: needs no second knob, but the number of steps."""
+    """Schedule eta (1 - (t - 1) / total), which falls linearly to eta / total at the last step.
+
+    It has no second setting: the number of steps of the run says how fast to fall.
+
+    Parameters
+    ----------
+    eta : float
+        Length of the first step.
+
+    Examples
+    --------
+    >>> LinearDecay(0.5)(np.array([1.0, 2.0]), 2).tolist()
+    [0.5, 0.25]
+    """
 
     def __call__(self, t: FloatArray, total: int) -> FloatArray:
-        """Give eta (1 - (t - 1) / total)."""
+        """Return eta (1 - (t - 1) / total)."""
         return np.asarray(self.eta * (1.0 - (t - 1.0) / total))
 
 
 @dataclass(frozen=True)
 class InverseTime(_Eta):
-    """eta / (1 + decay eta t): with `decay` the curvature of a strongly convex loss."""
+    """Schedule eta / (1 + decay eta t), for strongly convex losses.
+
+    Parameters
+    ----------
+    eta : float
+        Length of the first steps.
+    decay : float
+        How fast the steps shrink. Pass the curvature of the loss, such as its l2.
+
+    Examples
+    --------
+    >>> InverseTime(0.5, decay=2.0)(np.array([1.0, 3.0]), 3).tolist()
+    [0.25, 0.125]
+    """
 
     decay: float
 
@@ -61,12 +109,37 @@ class InverseTime(_Eta):
         object.__setattr__(self, "decay", decay)
 
     def __call__(self, t: FloatArray, total: int) -> FloatArray:
-        """Give eta / (1 + decay eta t)."""
+        """Return eta / (1 + decay eta t)."""
         return np.asarray(self.eta / (1.0 + self.decay * self.eta * t))
 
 
 def as_schedule(step: float | Schedule) -> Schedule:
-    """Give a schedule; a number is a constant step."""
+    """Return a schedule: a number becomes a constant one.
+
+    Parameters
+    ----------
+    step : float or Schedule
+        Length of the steps, or a function of (t, total).
+
+    Returns
+    -------
+    Schedule
+        The schedule as it is, or a `Constant`.
+
+    Raises
+    ------
+    TypeError
+        If the argument is a schedule class instead of an instance, or neither a number nor a function.
+    ValueError
+        If the number is not positive and finite.
+
+    Examples
+    --------
+    >>> as_schedule(0.1)
+    Constant(eta=0.1)
+    """
     if isinstance(step, type):
-        raise TypeError(f"step must be a number or a schedule, got the class {step.__name__}: make one, with its eta.")
+        raise TypeError(
+            f"step must be a number or a schedule, got the class {step.__name__}: make an instance with its eta."
+        )
     return step if callable(step) else Constant(as_positive(step, "step"))

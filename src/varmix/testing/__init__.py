@@ -1,11 +1,11 @@
-"""Contracts: what every family of components and every learner must keep, as checks that anyone can run.
+"""Contract checks for families of components and learners, to run over your own.
 
     @pytest.mark.parametrize("check", varmix.testing.COMPONENT_CHECKS)
     def test_my_family(check):
         check(lambda: MyFamily(...))
 
-Each check takes a function that builds a fresh object, always the same, and raises `AssertionError` where the contract
-is broken.  They are deterministic.
+Each check takes a function that builds a new object, the same one at every call. It raises `AssertionError` if the
+object breaks the contract. Checks are deterministic.
 """
 
 from varmix._core.validation import same

@@ -1,4 +1,4 @@
-"""What every learner must keep."""
+"""Contract checks for learners."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -13,6 +13,7 @@ MakeLearner: TypeAlias = Callable[[], Learner[Any]]
 
 
 def _make_evidence(k: int, rounds: int, m: int = 4, scale: float = 1.0) -> list[Evidence]:
+    """Return random evidence of some rounds, over disjoint groups and a last, uniform component."""
     rng = np.random.default_rng(7)
     made = []
     for _ in range(rounds):
@@ -24,8 +25,8 @@ def _make_evidence(k: int, rounds: int, m: int = 4, scale: float = 1.0) -> list[
     return made
 
 
-def _components_of(make: MakeLearner) -> tuple[Learner[Any], int]:
-    """Give the learner and a number of components it accepts (some are made for one number)."""
+def _find_size(make: MakeLearner) -> tuple[Learner[Any], int]:
+    """Return the learner and a number of components that it accepts: some learners accept only one number."""
     learner = make()
     for k in (3, 2, 4, 5, 6, 8):
         try:
@@ -37,9 +38,27 @@ def _components_of(make: MakeLearner) -> tuple[Learner[Any], int]:
 
 
 def check_mixtures_stay_in_the_simplex(make: MakeLearner) -> None:
-    """Whatever the evidence: mixtures are non-negative, finite, sum to one, and give the last at least gamma."""
-    learner, k = _components_of(make)
-    gamma = getattr(learner, "gamma", 0.0)
+    """Check that mixtures are mixtures for evidence of any scale.
+
+    They must be finite and non-negative, sum to one, and have a share of at least `gamma` for the last component.
+
+    Parameters
+    ----------
+    make : callable
+        Function without arguments that builds the learner, the same one at every call.
+
+    Raises
+    ------
+    AssertionError
+        If a mixture breaks one of these rules.
+
+    Examples
+    --------
+    >>> from varmix.learners import BarrierNewton
+    >>> check_mixtures_stay_in_the_simplex(BarrierNewton)
+    """
+    learner, k = _find_size(make)
+    gamma = learner.gamma
     for scale in (0.0, 1e-100, 1e-6, 1.0, 1e6, 1e100):
         state = learner.init(k)
         for evidence in _make_evidence(k, 30, scale=scale):
@@ -53,8 +72,24 @@ def check_mixtures_stay_in_the_simplex(make: MakeLearner) -> None:
 
 
 def check_steps_are_pure(make: MakeLearner) -> None:
-    """A step changes neither the state nor the evidence it is given, and repeats exactly."""
-    learner, k = _components_of(make)
+    """Check that a step changes neither its state nor its evidence, and repeats exactly.
+
+    Parameters
+    ----------
+    make : callable
+        Function without arguments that builds the learner, the same one at every call.
+
+    Raises
+    ------
+    AssertionError
+        If a step changed its arguments, or gave another result when repeated.
+
+    Examples
+    --------
+    >>> from varmix.learners import BarrierNewton
+    >>> check_steps_are_pure(BarrierNewton)
+    """
+    learner, k = _find_size(make)
     state = learner.init(k)
     for evidence in _make_evidence(k, 5):
         before = save_state(state)
@@ -68,8 +103,24 @@ def check_steps_are_pure(make: MakeLearner) -> None:
 
 
 def check_learners_go_on_after_loading(make: MakeLearner) -> None:
-    """A state that was saved and loaded goes on bit for bit."""
-    learner, k = _components_of(make)
+    """Check that a learner resumes from a saved state exactly, bit for bit.
+
+    Parameters
+    ----------
+    make : callable
+        Function without arguments that builds the learner, the same one at every call.
+
+    Raises
+    ------
+    AssertionError
+        If the loaded learner differs from the original one.
+
+    Examples
+    --------
+    >>> from varmix.learners import BarrierNewton
+    >>> check_learners_go_on_after_loading(BarrierNewton)
+    """
+    learner, k = _find_size(make)
     state = learner.init(k)
     rounds = _make_evidence(k, 20)
     for evidence in rounds[:10]:
@@ -77,16 +128,31 @@ def check_learners_go_on_after_loading(make: MakeLearner) -> None:
     other: Any = load_state(make(), k, save_state(state))
     for evidence in rounds[10:]:
         state, other = learner.step(state, evidence), learner.step(other, evidence)
-    assert same(save_state(state), save_state(other)), "the loaded learner went another way"
+    assert same(save_state(state), save_state(other)), "the loaded learner differs from the original one"
 
 
 def check_rows_are_declared(make: MakeLearner) -> None:
-    """`needs_rows` says whether a learner looks at single rows: one that does not must not notice merged rows.
+    """Check that a learner with `needs_rows = False` does not look at single rows of the evidence.
 
-    Neither rows that are there twice, nor one row with the value and the gradient of all at the mixture that was
-    learned: that is all that many processes tell one another.
+    Its mixture must not change if every row is there twice, or if one row replaces all. That row has their value and
+    their gradient at the learned mixture: processes that share a sampler exchange nothing else.
+
+    Parameters
+    ----------
+    make : callable
+        Function without arguments that builds the learner, the same one at every call.
+
+    Raises
+    ------
+    AssertionError
+        If merged rows move the mixture.
+
+    Examples
+    --------
+    >>> from varmix.learners import BarrierNewton
+    >>> check_rows_are_declared(BarrierNewton)
     """
-    learner, k = _components_of(make)
+    learner, k = _find_size(make)
     assert isinstance(learner.needs_rows, bool), "needs_rows must be a bool"
     if learner.needs_rows:
         return
@@ -97,15 +163,15 @@ def check_rows_are_declared(make: MakeLearner) -> None:
             np.repeat(evidence.coefficients, 2),
             np.repeat(evidence.density, 2),
         )
-        one = _merge_rows(evidence, getattr(merged, "learned", merged).mixture)
+        one = _merge_rows(evidence, learner.learned(merged))
         state, other, merged = learner.step(state, evidence), learner.step(other, twice), learner.step(merged, one)
-    for name, mixture in (("rows given twice", other.mixture), ("rows merged into one", merged.mixture)):
+    for name, mixture in (("duplicated rows", other.mixture), ("rows merged into one", merged.mixture)):
         difference = np.abs(state.mixture - mixture).max()
         assert difference < 1e-9, f"{name} moved the mixture by {difference}"
 
 
 def _merge_rows(evidence: Evidence, w: FloatArray) -> Evidence:
-    """Give one row with the same value and gradient; a mixture that leaves atoms out has none to give."""
+    """Return one row with the same value and gradient at `w`, or the evidence itself if these are infinite."""
     if not (evidence.ratios @ w).all():
         return evidence
     return Evidence.from_sums(evidence.value(w), evidence.gradient(w), evidence.at_uniform)

@@ -29,7 +29,7 @@ from varmix._core.state import (
 )
 from varmix._core.validation import State, as_count
 from varmix._sampler import Sampler, as_sampler
-from varmix.components import Components
+from varmix.components import Family
 from varmix.components._receipts import ReceiptReader, save_receipt
 from varmix.torch._layout import LayoutName, fail_together, find_processes, make_layout
 from varmix.torch._tagging import Slots
@@ -38,7 +38,7 @@ from varmix.torch._tensors import TensorDraw, as_arrays, as_doubles, as_tensors,
 if TYPE_CHECKING:
     from varmix.torch._feedback import FeedbackSync
 
-Source: TypeAlias = Components | Sampler | ArrayLike | torch.Tensor
+Source: TypeAlias = Family | Sampler | ArrayLike | torch.Tensor
 """Labels of the points, a family, or a sampler."""
 
 MAX_WAITING_RECEIPTS = 4096  # receipts that wait for late feedback by number

@@ -155,5 +155,5 @@ def choose_exchange(sampler: Sampler, layout: ProcessLayout) -> Exchange:
     """Return what the learner and the family need: sums, or rows if either looks at single rows."""
     if layout.name == "sharded":  # every process has its own components, which see its own norms
         return OwnRows(layout) if sampler.learner.needs_rows else Sums(layout)
-    needs_rows = sampler.learner.needs_rows or sampler.components.observes  # type: ignore[attr-defined]
+    needs_rows = sampler.learner.needs_rows or sampler.components.observes
     return SharedRows() if needs_rows else Sums(layout)

@@ -1,1 +1,1 @@
-"""Sampling laws of other papers: one law over points whose weights change with feedback."""
+"""Sampling laws of other papers: one component over points, whose weights change with feedback."""

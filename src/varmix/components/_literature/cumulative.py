@@ -1,4 +1,4 @@
-"""Cumulative: by the root of the squared norms seen so far, the law of VRB."""
+"""Cumulative: points by the root of the squared norms seen so far, the law of VRB."""
 
 import math
 from typing import final
@@ -22,25 +22,31 @@ class Cumulative(WeightedPoints):
 
         p(i) proportional to sqrt( S_i + gamma ),     S_i = sum over the draws of i of l^2 / d
 
-    Without gamma that is the best fixed law in hindsight, for what the draws tell of it without bias; gamma keeps the
-    law even while little is known.  Each row of a batch is a round of the paper, so a point that was drawn twice
-    counts twice; `d` is the density at draw time, whatever the delay.  Mix it with the uniform law
-    (`varmix.literature.vrb` does), which keeps `d` away from zero.
+    Without gamma this is the best fixed law in hindsight, as estimated from the draws. gamma keeps the law even while
+    little is known. Mix the law with the uniform distribution, which keeps the density `d` away from zero:
+    `varmix.literature.vrb` does so.
 
-    The paper's sums are n times ours (it divides by probabilities, we by density), and so is its gamma: `n L / theta`
-    is `L / theta` here, where L bounds the squared norms.  Unless told, gamma is the mean of the squared norms seen
-    so far, estimated without bias: one more draw of average size for every point.  That is a deviation: it needs no
-    bound, does not depend on the scale of the norms, and learns in passes where L / theta takes tens of them.  When
-    the mean has moved by a factor of two, gamma follows, and the tree is built anew.
+    Deviations from the paper:
+
+    * Every row of a batch is a round, so a point that was drawn twice counts twice. `d` is the density at draw time, so
+      feedback may come late.
+    * The paper divides by probabilities, varmix by densities, so the paper's sums and its gamma are n times ours. Its
+      `n L / theta` is `L / theta` here, where L bounds the squared norms.
+    * The default gamma is the mean of the squared norms so far, estimated without bias: every point starts with one
+    draw
+      of average size. It needs no bound, works at any scale of the norms, and learns within a few epochs where `L /
+      theta` takes tens of epochs. It changes only when the mean has moved by a factor of two; then the tree is built
+      again.
 
     Under a target the scores are sqrt( S_i / (n target_i) + gamma ) and the law is target times score.
 
     Parameters
     ----------
-    space
-        A number of points, or `Points` with a target.
-    gamma
-        One positive number, or one for every point (what is known of squared norms beforehand), or None.
+    space : int or Points
+        Number of points, or points with a target.
+    gamma : float or array-like of shape (n,), optional
+        Positive number added to every sum, in units of squared norms, or one number per point. Default: None, the mean
+        of the squared norms so far.
 
     Examples
     --------
@@ -58,14 +64,14 @@ class Cumulative(WeightedPoints):
         self._squares = np.zeros(n)
         self._given = gamma is not None
         self._gamma: FloatArray = np.empty(0)
-        self._level = 1.0  # the gamma of all points; while all sums are zero, any number gives the same law
+        self._level = 1.0  # gamma of all points; while all sums are zero, any number makes the same law
         if gamma is not None and np.ndim(gamma) == 0:
             self._level = as_positive(gamma, "gamma")  # type: ignore[arg-type]
         elif gamma is not None:
             self._gamma = np.array(as_vector(gamma, "gamma", n))
             if self._gamma.min() <= 0:
                 raise ValueError(
-                    f"gamma must be above zero for every point, or no draw would ever find out; point "
+                    f"gamma must be above zero for every point, because other points would never be drawn; point "
                     f"{int(self._gamma.argmin())} has {self._gamma.min():.3g}."
                 )
         self._total, self._count = 0.0, 0  # of l^2 / d, and of rows
@@ -73,7 +79,7 @@ class Cumulative(WeightedPoints):
 
     @property
     def gamma(self) -> float | FloatArray:
-        """What is added to the sums at present: one number, or one for every point."""
+        """What is added to the sums at present: one number, or one per point."""
         return self._gamma.copy() if len(self._gamma) else self._level
 
     def _scores(self, atoms: IntArray) -> FloatArray:
@@ -82,7 +88,7 @@ class Cumulative(WeightedPoints):
         return scores
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
-        """Add the squared norms over the density that they were drawn with."""
+        """Add the squared norms over their densities to the sums of the drawn points."""
         atoms = draw.indices
         first = self._total == 0.0
         self._total += kernels.add_squares(self._squares, atoms, norms, draw.density, self._masses)
@@ -95,12 +101,12 @@ class Cumulative(WeightedPoints):
             self._refresh(atoms)
 
     def state_dict(self) -> State:
-        """Give the sums, and how gamma is to go on."""
+        """Return the sums and the settings of gamma."""
         own = {"squares": self._squares.copy(), "gamma": self._gamma.copy(), "level": self._level}
         return super().state_dict() | own | {"given": self._given, "total": self._total, "count": self._count}
 
     def load_state_dict(self, state: State) -> None:
-        """Take the sums over, and build the tree."""
+        """Check the saved sums, and build the tree from them."""
         self._check_state(state)
         given = {"given": self._given, "gamma": self._gamma} | ({"level": self._level} if self._given else {})
         if not same({name: state[name] for name in given}, given):
@@ -116,9 +122,9 @@ class Cumulative(WeightedPoints):
         added = float(squares.sum() if not len(self._masses) else squares @ self._masses)
         if not math.isclose(added, total, rel_tol=1e-6) or (count == 0 and total > 0.0):
             raise CheckpointError(
-                f"The saved squared norms of {count} rows add up to {added:.6g}, and their sum to {total:.6g}: the "
-                f"state is damaged."
+                f"The saved squared norms of {count} rows add up to {added:.6g}, but their saved sum is {total:.6g}: "
+                f"the state is damaged."
             )
         if not self._given and not (level == 1.0 if total == 0.0 else 0.49 <= total / count / level <= 2.01):
-            raise CheckpointError(f"The saved level {level:.3g} is not that of the saved norms: the state is damaged.")
+            raise CheckpointError(f"The saved level {level:.3g} does not fit the saved norms: the state is damaged.")
         self._take_over(_squares=squares, _level=level, _total=total, _count=count)

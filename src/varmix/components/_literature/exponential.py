@@ -13,9 +13,9 @@ from varmix._core.validation import FloatArray, IntArray, State, as_count, as_fr
 from varmix.components._literature import kernels
 from varmix.components._literature.weighted_points import WeightedPoints
 
-MAX_EXPONENT = 300.0  # e^MOST is far from overflow, and so is the sum of a billion of them
-LARGEST_GAIN = 1e280  # so that sums of logarithms stay finite
-DEFAULT_PASSES = 10  # the horizon, where none is given
+MAX_EXPONENT = 300.0  # a billion weights of e^300 do not overflow
+LARGEST_GAIN = 1e280  # so that sums of gains stay finite
+DEFAULT_EPOCHS = 10  # default horizon
 
 
 @final
@@ -24,29 +24,31 @@ class Exponential(WeightedPoints):
 
         p(i) proportional to w_i,     log w_i = sum over the draws of i of  step * l^2 / d^3
 
-    The gain of a drawn point is what the second moment would lose with its probability, l^2 / p^2, and the third
-    division by p makes it an estimate without bias, as in EXP3.  Every row of a batch is a play of its own, and all
-    three `d` are those of draw time.  Mix it with the uniform law (`varmix.literature.bandit`): MABS is p with a
-    share eta of uniform.
+    The gain of a drawn point, l^2 / p^2, is minus the derivative of the second moment with respect to its probability.
+    Dividing once more by p makes the estimate unbiased, as in EXP3. MABS mixes the law with a share eta of the uniform
+    distribution: `varmix.literature.bandit` does so.
 
-    The paper's delta is step / n^3, in the units of 1 / l^2.  Its theorem sets delta by the horizon and the mean of
-    l^4, which nobody knows; unless a step is given, it is the theorem's with the *largest* squared norm seen so far
-    in the place of that mean, `eta^2 sqrt(n log n / rounds) / max l^2`: gains are then bounded as EXP3 wants them,
-    and the scale of the norms does not matter.  Only logarithms of weights are kept, so none overflows; one that is
-    1e-300 of the largest is zero beside the share of uniform.
+    Deviations from the paper:
+
+    * Every row of a batch is a play. All three `d` are densities at draw time.
+    * The paper's delta is `step / n^3`, in units of 1 / l^2. Its theorem sets delta by the horizon and the mean of l^4,
+      which is not known. The default step replaces that mean by the largest squared norm so far,
+      `eta^2 sqrt(n log n / rounds) / max l^2`: gains are then bounded, as EXP3 needs, at any scale of the norms.
+    * Only logarithms of weights are stored, so none overflows. A weight below 1e-300 of the largest counts as zero; the
+      uniform component still draws its point.
 
     Under a target gains are divided by n target_i, and the law is target times w.
 
     Parameters
     ----------
-    space
-        A number of points, or `Points` with a target.
-    eta
-        The share of uniform that the step is made for; the paper's theorem has 0.4.
-    rounds
-        The horizon, in draws; ten passes unless told.
-    step
-        The factor before l^2 / d^3; replaces eta and rounds.
+    space : int or Points
+        Number of points, or points with a target.
+    eta : float, default 0.4
+        Share of the uniform component that the default step is made for. The paper's theorem uses 0.4.
+    rounds : int, optional
+        Horizon of the default step, in draws. Default: ten epochs, 10 n draws.
+    step : float, optional
+        Factor of l^2 / d^3; replaces eta and rounds. Default: None, the step described above.
 
     Examples
     --------
@@ -66,10 +68,10 @@ class Exponential(WeightedPoints):
         super().__init__(space)
         n = self.space.n
         if step is not None and rounds is not None:
-            raise TypeError("The step replaces the horizon it would follow from: give rounds or step, not both.")
+            raise TypeError("Pass rounds or step, not both: rounds only sets the default step.")
         eta = as_fraction(eta, "eta")
-        horizon = as_count(DEFAULT_PASSES * n if rounds is None else rounds, "rounds")
-        self._relative = step is None  # to the largest squared norm
+        horizon = as_count(DEFAULT_EPOCHS * n if rounds is None else rounds, "rounds")
+        self._relative = step is None  # step in units of one over the largest squared norm
         self._rate = (
             eta**2 * math.sqrt(n * math.log(max(n, 2)) / horizon) if step is None else as_positive(step, "step")
         )
@@ -90,7 +92,7 @@ class Exponential(WeightedPoints):
         if self._largest == 0.0:
             return
         losses = norms / self._largest if self._relative else norms
-        with np.errstate(over="ignore"):  # one after the other: the third power of a density may be zero
+        with np.errstate(over="ignore"):  # three divisions, because the third power of a density may be zero
             gains = self._rate * losses**2 / draw.density / draw.density / draw.density
             gains = gains / self._masses[atoms] if len(self._masses) else gains
         gains = np.minimum(gains, LARGEST_GAIN)
@@ -102,12 +104,12 @@ class Exponential(WeightedPoints):
             self._refresh(atoms)
 
     def state_dict(self) -> State:
-        """Give the logarithms of the weights, what they are beside, and the scale of the gains."""
+        """Return the logarithms of the weights, their offset, and the settings of the step."""
         own = {"logs": self._logs.copy(), "offset": self._offset, "largest": self._largest}
         return super().state_dict() | own | {"rate": self._rate, "relative": self._relative}
 
     def load_state_dict(self, state: State) -> None:
-        """Take the weights over, and build the tree."""
+        """Check the saved weights, and build the tree from them."""
         self._check_state(state)
         if not same(state["rate"], self._rate) or not same(state["relative"], self._relative):
             raise CheckpointError(
@@ -121,6 +123,6 @@ class Exponential(WeightedPoints):
             or (largest == 0.0 and logs.any())
         ):
             raise CheckpointError(
-                "The saved weights are negative, lie far from their offset, or were never told: the state is damaged."
+                "The saved weights are negative, far from their offset or without feedback: the state is damaged."
             )
         self._take_over(_logs=logs, _offset=offset, _largest=largest)

@@ -1,4 +1,4 @@
-"""Compiled loops of the laws of the literature: sum trees, floored weights and scores."""
+"""Compiled loops of the laws of the literature: sum trees, weights with a floor, and scores."""
 
 import math
 
@@ -10,7 +10,7 @@ from varmix._kernels.jit import kernel
 
 @kernel
 def build_tree(tree: FloatArray) -> None:
-    """Write all sums above the leaves."""
+    """Write all sums above the leaves, which are in the second half of `tree`."""
     n = tree.shape[0] // 2
     for node in range(n - 1, 0, -1):
         tree[node] = tree[2 * node] + tree[2 * node + 1]
@@ -18,7 +18,7 @@ def build_tree(tree: FloatArray) -> None:
 
 @kernel
 def set_leaf(tree: FloatArray, atom: int, value: float) -> None:
-    """Change one leaf, and the sums above it."""
+    """Change one leaf and the sums above it."""
     node = tree.shape[0] // 2 + atom
     tree[node] = value
     node //= 2
@@ -29,14 +29,14 @@ def set_leaf(tree: FloatArray, atom: int, value: float) -> None:
 
 @kernel
 def set_leaves(tree: FloatArray, atoms: IntArray, values: FloatArray) -> None:
-    """Change some leaves; of an atom that is listed twice the last value stays."""
+    """Change several leaves; of an atom that is listed twice the last value counts."""
     for r in range(atoms.shape[0]):
         set_leaf(tree, atoms[r], values[r])
 
 
 @kernel
 def descend_tree(tree: FloatArray, u: float) -> int:
-    """Give the leaf that `u` in [0, 1) falls on; never one of weight zero, whatever rounding does."""
+    """Return the leaf at position `u` in [0, 1) of the sums; never a leaf of weight zero, despite rounding."""
     n = tree.shape[0] // 2
     node = 1
     rest = u * tree[1]
@@ -64,7 +64,10 @@ def draw_tree(lanes: IntArray, uniforms: FloatArray, tree: FloatArray, atoms: In
 
 @kernel
 def tree_rows(tree: FloatArray, masses: FloatArray, atoms: IntArray, out: FloatArray) -> None:
-    """Write ratios n leaf / (sum mass); mass is n target, or one where `masses` is empty.  Other columns are one."""
+    """Write the ratios n leaf / (sum mass); other columns are one.
+
+    The mass is n times the target, or one if `masses` is empty.
+    """
     n = tree.shape[0] // 2
     scale = n / tree[1]
     uniform = masses.shape[0] == 0
@@ -81,7 +84,10 @@ MIN_RATIO_SCALE = 1e-100
 
 @kernel
 def build_floored(weights: FloatArray, values: FloatArray, floors: FloatArray, least: FloatArray) -> None:
-    """Write the three trees of v = `weights`, zero for the points at the floor."""
+    """Write the three trees of `weights`, which are zero for points at the floor.
+
+    `values` holds sums of weights, `floors` numbers of points at the floor, `least` least weights above the floor.
+    """
     n = weights.shape[0]
     for i in range(n):
         values[n + i] = weights[i]
@@ -95,13 +101,13 @@ def build_floored(weights: FloatArray, values: FloatArray, floors: FloatArray, l
 
 @kernel
 def scale_of(values: FloatArray, floors: FloatArray, floor: float) -> float:
-    """Give the factor from v to ratios."""
+    """Return the factor from weights to ratios."""
     return float((values.shape[0] // 2 - floor * floors[1]) / values[1])
 
 
 @kernel
 def place_point(values: FloatArray, floors: FloatArray, least: FloatArray, atom: int, value: float) -> None:
-    """Give a point another v; zero sends it to the floor."""
+    """Set the weight of a point in all trees; zero puts it at the floor."""
     n = values.shape[0] // 2
     set_leaf(values, atom, value)
     if (floors[n + atom] > 0.0) != (value <= 0.0):
@@ -116,7 +122,7 @@ def place_point(values: FloatArray, floors: FloatArray, least: FloatArray, atom:
 
 @kernel
 def find_lowest(least: FloatArray) -> int:
-    """Give the point of the least v above the floor."""
+    """Return the point with the least weight above the floor."""
     n = least.shape[0] // 2
     node = 1
     while node < n:
@@ -136,7 +142,7 @@ def floored_rows(values: FloatArray, floors: FloatArray, floor: float, atoms: In
 
 @kernel
 def draw_floored(uniforms: FloatArray, values: FloatArray, floors: FloatArray, floor: float, atoms: IntArray) -> None:
-    """Draw a point at the floor with their joint probability, else one of the others by v; one uniform serves both."""
+    """Draw a point at the floor with their joint probability, else another by weight; one uniform each."""
     share = floor * floors[1] / (values.shape[0] // 2)
     for r in range(atoms.shape[0]):
         u = uniforms[r]
@@ -150,10 +156,10 @@ def draw_floored(uniforms: FloatArray, values: FloatArray, floors: FloatArray, f
 def raise_ratios(
     values: FloatArray, floors: FloatArray, least: FloatArray, floor: float, atoms: IntArray, exponents: FloatArray
 ) -> None:
-    """Multiply the ratios of distinct atoms by e^exponents, none negative, and project.
+    """Multiply the ratios of distinct atoms by e^exponents (exponents >= 0), and project.
 
-    Where a product is so large that all that was not multiplied falls to the floor, only the products count beside each
-    other: all of them are divided by the same number, so that none overflows.
+    If a product is so large that all other points fall to the floor, only the ratios of products matter. Then all of
+    them are divided by the same number, so that none overflows.
     """
     n = values.shape[0] // 2
     scale = scale_of(values, floors, floor)
@@ -180,7 +186,7 @@ def raise_ratios(
 def add_squares(
     squares: FloatArray, atoms: IntArray, norms: FloatArray, density: FloatArray, masses: FloatArray
 ) -> float:
-    """Add l^2 / (d mass) to the sum of every drawn atom, as often as it was drawn; give the total of l^2 / d."""
+    """Add l^2 / (d mass) to the sum of every drawn atom, as often as it was drawn; return the total of l^2 / d."""
     total: float = 0.0
     uniform = masses.shape[0] == 0
     for r in range(atoms.shape[0]):
@@ -194,7 +200,7 @@ def add_squares(
 def root_scores(
     squares: FloatArray, gamma: FloatArray, level: float, masses: FloatArray, atoms: IntArray, out: FloatArray
 ) -> None:
-    """Write mass sqrt(squares + gamma), with one gamma for all (`level`) where `gamma` is empty."""
+    """Write mass * sqrt(squares + gamma); if `gamma` is empty, `level` is the gamma of all atoms."""
     for r in range(atoms.shape[0]):
         i = atoms[r]
         root = math.sqrt(squares[i] + (level if gamma.shape[0] == 0 else gamma[i]))
@@ -203,7 +209,7 @@ def root_scores(
 
 @kernel
 def exponential_scores(logs: FloatArray, offset: float, masses: FloatArray, atoms: IntArray, out: FloatArray) -> None:
-    """Write mass exp(log - offset)."""
+    """Write mass * exp(log - offset)."""
     for r in range(atoms.shape[0]):
         i = atoms[r]
         weight = math.exp(logs[i] - offset)

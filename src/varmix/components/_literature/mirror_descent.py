@@ -14,13 +14,10 @@ from varmix._core.validation import FloatArray, IntArray, State, as_atoms, as_co
 from varmix.components._base import Family
 from varmix.components._literature import kernels
 
-MIN_WEIGHT, MAX_TOTAL_WEIGHT = (
-    1e-290,
-    1e290,
-)  # of weights and their sum, so that ratios of them neither overflow nor vanish
-LARGEST_GAIN = 1e280  # so that their sums stay finite
-MIN_FLOOR = 1e-100  # so that ratios above the floor stay finite beside it
-DEFAULT_PASSES = 10  # the horizon, where none is given
+MIN_WEIGHT, MAX_TOTAL_WEIGHT = 1e-290, 1e290  # so that ratios of weights neither overflow nor vanish
+LARGEST_GAIN = 1e280  # so that sums of gains stay finite
+MIN_FLOOR = 1e-100  # so that ratios over the floor stay finite
+DEFAULT_EPOCHS = 10  # default horizon
 
 
 @final
@@ -30,26 +27,29 @@ class MirrorDescent(Family):
         w_i = q_i exp( step * sum over the draws of i in the batch of  l^2 / (q_i^2 d) )
         q   = argmin of KL(q | w) over { q >= floor, mean q = 1 }
 
-    The exponent is minus the gradient of the second moment mean[ l^2 / q ], estimated from the points that were drawn.
-    Because of the floor no mixing with uniform is needed: weights are at most 1 / floor.
+    The exponent is minus the gradient of the second moment mean[ l^2 / q ], estimated from the drawn points. Weights
+    are at most 1 / floor, so the law needs no uniform component.
 
-    In the paper p = q / n, the floor is p_min = floor / n, and every round draws one point.  Here every row of a batch
-    is a round, and the batch is projected once.  The gradient is taken at the present q, with the density `d` of draw
-    time, so that feedback may come late; for one point at once, q = d and the update is the paper's.  The projection
-    is the exact one.  Unless a step is given, it is the one that balances the regret bound of mirror descent for the
-    horizon, `floor^2 sqrt(2 n log n / rounds) / L`, with the largest squared norm seen so far for the bound L: the
-    scale of the norms does not matter.
+    Deviations from the paper:
+
+    * The paper has p = q / n and p_min = floor / n, and draws one point per round. Here every row of a batch is a
+    round, and
+      there is one exact projection per batch.
+    * The gradient is taken at the present q with the density `d` at draw time, so feedback may come late. For a single
+      point without delay q = d, and the update is the paper's.
+    * The default step balances the regret bound of mirror descent, `floor^2 sqrt(2 n log n / rounds) / L`, with the
+      largest squared norm so far as the bound L. It works at any scale of the norms.
 
     Parameters
     ----------
-    n
+    n : int
         Number of points.
-    floor
-        The least ratio, n p_min, from 1e-100 on.
-    rounds
-        The horizon, in draws; ten passes unless told.
-    step
-        The factor before the gradient; replaces rounds.
+    floor : float, default 0.2
+        Smallest ratio n p_i, from 1e-100 to below 1.
+    rounds : int, optional
+        Horizon of the default step, in draws. Default: ten epochs, 10 n draws.
+    step : float, optional
+        Factor of the gradient; replaces rounds. Default: None, the step described above.
 
     Examples
     --------
@@ -69,36 +69,39 @@ class MirrorDescent(Family):
 
     def __init__(self, n: int, *, floor: float = 0.2, rounds: int | None = None, step: float | None = None) -> None:
         if step is not None and rounds is not None:
-            raise TypeError("The step replaces the horizon it would follow from: give rounds or step, not both.")
+            raise TypeError("Pass rounds or step, not both: rounds only sets the default step.")
         self.space, self.k = Points(n), 1
         n = self.space.n
         self.floor = as_fraction(floor, "floor", one=False)
         if self.floor < MIN_FLOOR:
-            raise ValueError(f"floor must be at least {MIN_FLOOR:g}, got {floor!r}: weights are up to 1 / floor.")
-        horizon = as_count(DEFAULT_PASSES * n if rounds is None else rounds, "rounds")
-        self._relative = step is None  # to the largest squared norm
+            raise ValueError(
+                f"floor must be at least {MIN_FLOOR:g}, got {floor!r}: weights can be as large as 1 / floor."
+            )
+        horizon = as_count(DEFAULT_EPOCHS * n if rounds is None else rounds, "rounds")
+        self._relative = step is None  # step in units of one over the largest squared norm
         rate = self.floor**2 * math.sqrt(2 * n * math.log(max(n, 2)) / horizon)
         self._rate = rate if step is None else as_positive(step, "step")
         self._largest = 0.0  # norm
         self._build(np.ones(n))
 
     def _build(self, weights: FloatArray) -> None:
+        """Build the trees from weights, which are zero for points at the floor."""
         self._values, self._floors, self._least = (np.zeros(2 * self.space.n) for _ in range(3))
         kernels.build_floored(weights, self._values, self._floors, self._least)
 
     @property
     def c(self) -> float:  # type: ignore[override]
-        """The largest ratio at present; looking for it takes time in proportion to n."""
+        """Largest ratio at present; takes time in proportion to n."""
         return float(self.ratios(np.arange(self.space.n)).max())
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Draw a point at the floor, or by descent one of the others."""
+        """Draw points at the floor uniformly and others by their weights; return points and ratios."""
         atoms = np.empty(len(lanes), dtype=np.int64)
         kernels.draw_floored(uniforms.take(len(lanes)), self._values, self._floors, self.floor, atoms)
         return atoms, self._rows(atoms)
 
     def ratios(self, atoms: IntArray) -> FloatArray:
-        """Give the present ratios of these atoms."""
+        """Return the present ratios of these points."""
         return self._rows(as_atoms(atoms, self.space.n))
 
     def _rows(self, atoms: IntArray) -> FloatArray:
@@ -122,19 +125,19 @@ class MirrorDescent(Family):
         kernels.raise_ratios(self._values, self._floors, self._least, self.floor, atoms, exponents)
 
     def state_dict(self) -> State:
-        """Give the ratios up to their common factor (zero at the floor), the settings, and the scale of the norms."""
+        """Return the ratios up to a common factor (zero at the floor), and the settings."""
         own = {"weights": self._values[self.space.n :].copy(), "largest": self._largest}
         return super().state_dict() | own | {"floor": self.floor, "rate": self._rate, "relative": self._relative}
 
     def load_state_dict(self, state: State) -> None:
-        """Take the ratios over, and build the trees."""
+        """Check the saved ratios, and build the trees from them."""
         require_entries(state, set(self.state_dict()), "MirrorDescent")
         self.check_shape(state)
         for name, value in {"floor": self.floor, "rate": self._rate, "relative": self._relative}.items():
             if not same(state[name], value):
                 raise CheckpointError(
-                    f"The saved MirrorDescent has {name} = {describe_value(state[name])}, this one {value!r}: "
-                    f"rebuild it."
+                    f"The saved MirrorDescent has {name} = {describe_value(state[name])}, but this one has {value!r}. "
+                    f"Build it with the settings that were saved."
                 )
         weights = read_array(state, "weights", np.float64, (self.space.n,), least=0.0, most=MAX_TOTAL_WEIGHT)
         largest = read_number(state, "largest", most=LARGEST_NORM)
@@ -142,6 +145,6 @@ class MirrorDescent(Family):
         total = self.space.n - self.floor * (len(weights) - len(above))
         legal = len(above) > 0 and MIN_WEIGHT <= above.min() and above.sum() <= MAX_TOTAL_WEIGHT
         if not legal or total * above.min() < self.floor * (1 - 1e-9) * above.sum():
-            raise CheckpointError("The saved ratios are too large, too small or below the floor: they are damaged.")
+            raise CheckpointError("The saved ratios are too large, too small or below the floor: the state is damaged.")
         self._build(weights)
         self._largest = largest

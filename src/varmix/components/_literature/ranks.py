@@ -29,20 +29,21 @@ class Ranks(Family):
 
         p of rank i proportional to exp( -log(pressure) i / n ),     i = 0, ..., n - 1
 
-    The largest loss has rank 0, and is pressure^(1 - 1/n) times as likely as the least: almost `pressure` times, as in
-    the paper.  The law over ranks is geometric, so that a draw is one logarithm.  Points whose loss is not known yet
-    come before all others, in order of their numbers; before the first sort all are alike.  Like the paper we sort now
-    and then, not after each draw: once every `period` rows of feedback, and that costs log n a row when the period is
-    n.
+    The largest loss has rank 0 and is drawn pressure^(1 - 1/n) times as often as the least one: almost `pressure`
+    times, as in the paper. The law over ranks is geometric, so a draw takes one logarithm.
+
+    Points whose loss is not known yet come before all others, in the order of their numbers. Before the first sort all
+    points are equally likely. As in the paper, points are not sorted after every draw but once per `period` rows of
+    feedback; with the default this costs log n per row.
 
     Parameters
     ----------
-    n
+    n : int
         Number of points.
-    pressure
-        s_e of the paper, at least 1; it may be set between draws, as the paper lets it fall during training.
-    period
-        Rows of feedback between two sorts; n unless told.
+    pressure : float, default 100.0
+        The paper's s_e, at least 1. It may be set between draws; in the paper it falls during training.
+    period : int, optional
+        Rows of feedback between two sorts. Default: n.
 
     Examples
     --------
@@ -64,14 +65,14 @@ class Ranks(Family):
         n = self.space.n
         self.period = n if period is None else as_count(period, "period")
         self.pressure = pressure
-        self._losses: FloatArray = np.full(n, -1.0)  # not known yet
+        self._losses: FloatArray = np.full(n, -1.0)  # -1: not known yet
         self._order: IntArray = np.arange(n)
         self._rank: AnyArray = np.arange(n)
         self._since, self._sorted = 0, False
 
     @property
     def pressure(self) -> float:
-        """How much likelier the largest loss is than the least, for many points."""
+        """How many times as likely as the least loss the largest one is, for many points. It can be set."""
         return self._pressure
 
     @pressure.setter
@@ -80,18 +81,18 @@ class Ranks(Family):
         if not 1 <= number < math.inf:
             raise ValueError(f"pressure must be a finite number of at least 1, got {pressure!r}.")
         self._pressure = number
-        # p(i) = fall^i (1 - fall) / (1 - fall^n) with fall = e^-decay; expm1 keeps the digits of both differences.
+        # p(i) = fall^i (1 - fall) / (1 - fall^n) with fall = e^-decay. expm1 keeps the digits of both differences.
         self._decay = math.log(number) / self.space.n
         whole = -math.expm1(-math.log(number))
         self._first = 1.0 if number == 1.0 else self.space.n * -math.expm1(-self._decay) / whole
 
     @property
     def c(self) -> float:  # type: ignore[override]
-        """The largest ratio: that of rank 0."""
+        """Largest ratio: that of rank 0."""
         return self._first if self._sorted else 1.0
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Draw a rank by inverting the geometric law, and give the point that has it."""
+        """Draw ranks by inverting the geometric law; return their points and ratios."""
         n, u = self.space.n, uniforms.take(len(lanes))
         if self._sorted and self._decay > 0:
             ranks = np.log1p(u * math.expm1(-math.log(self._pressure))) / -self._decay
@@ -101,7 +102,7 @@ class Ranks(Family):
         return atoms, self._rows(atoms)
 
     def ratios(self, atoms: IntArray) -> FloatArray:
-        """Give the present ratios of these atoms."""
+        """Return the present ratios of these points."""
         return self._rows(as_atoms(atoms, self.space.n))
 
     def _rows(self, atoms: IntArray) -> FloatArray:
@@ -110,7 +111,7 @@ class Ranks(Family):
         return np.asarray(self._first * np.exp(-self._decay * self._rank[atoms]))[:, None]
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
-        """Remember the losses (of a point that was drawn twice, the last), and sort when it is time."""
+        """Store the losses (the last one of a point that was drawn twice), and sort once per period."""
         self._losses[draw.indices] = norms
         self._since += len(norms)
         if self._since >= self.period:
@@ -119,30 +120,33 @@ class Ranks(Family):
             self._since, self._sorted = 0, True
 
     def _place(self, order: IntArray) -> None:
+        """Store an order of points and the rank of every point in it."""
         self._order = order
         self._rank = np.empty_like(order)
         self._rank[order] = np.arange(len(order))
 
     def state_dict(self) -> State:
-        """Give the last known losses, and the order that they had when they were sorted."""
+        """Return the last known losses, the present order, and the settings."""
         own = {"losses": self._losses.copy(), "order": self._order.copy(), "sorted": self._sorted}
         return super().state_dict() | own | {"since": self._since, "period": self.period, "pressure": self._pressure}
 
     def load_state_dict(self, state: State) -> None:
-        """Take losses, order and pressure over."""
+        """Check and restore losses, order and pressure."""
         require_entries(state, set(self.state_dict()), "Ranks")
         self.check_shape(state)
         if not same(state["period"], self.period):
             raise CheckpointError(
-                f"The saved Ranks sort every {describe_value(state['period'])} rows, these every {self.period}: "
-                f"rebuild."
+                f"The saved Ranks sort every {describe_value(state['period'])} rows, these every {self.period}. "
+                f"Build them with the period that was saved."
             )
         losses = read_array(state, "losses", np.float64, (self.space.n,), least=-1.0, most=LARGEST_NORM)
         order, known = restore_array(state["order"], self._order, "order"), read_flag(state, "sorted")
         if not np.array_equal(np.sort(order), np.arange(self.space.n)) or (losses[losses < 0.0] != -1.0).any():
-            raise CheckpointError("The saved order does not list every point once, or a loss is negative: damaged.")
+            raise CheckpointError(
+                "The saved order does not list every point once, or a loss is negative: the state is damaged."
+            )
         if not known and not np.array_equal(order, np.arange(self.space.n)):
-            raise CheckpointError("The saved order was never sorted and is not the first one: the state is damaged.")
+            raise CheckpointError("The saved order differs from the first one before any sort: the state is damaged.")
         since, pressure = read_count(state, "since", most=self.period - 1), read_number(state, "pressure", least=1.0)
         self.pressure = pressure
         self._losses, self._since, self._sorted = losses, since, known

@@ -1,4 +1,4 @@
-"""WeightedPoints: what families have in common that keep one law over points, whose weights feedback changes."""
+"""WeightedPoints: base class of families with one law over points whose weights change with feedback."""
 
 from abc import abstractmethod
 from copy import copy, deepcopy
@@ -9,19 +9,16 @@ from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points, refuse_window
 from varmix._core.state import CheckpointError, require_entries
 from varmix._core.validation import FloatArray, IntArray, State, as_atoms
-from varmix.components._base import Components, Family
+from varmix.components._base import Family
 from varmix.components._literature import kernels
 from varmix.components._stack import Stack
 from varmix.components._uniform import Uniform
 
-MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = (
-    1e-290,
-    1e290,
-)  # of a sum of weights, so that ratios of them neither overflow nor vanish
+MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-290, 1e290  # so that ratios of weights neither overflow nor vanish
 
 
 def as_points(space: Points | int, owner: str) -> Points:
-    """Give a number of points as a space of them."""
+    """Return a number of points as a space, or a `Points` as it is."""
     refuse_window(space, owner)
     if isinstance(space, Points):
         return space
@@ -31,15 +28,30 @@ def as_points(space: Points | int, owner: str) -> Points:
 
 
 class WeightedPoints(Family):
-    """One law p_i proportional to target times score, kept as a sum tree: log n a draw, and log n an update of a point.
+    """Base class for one component over points, with probabilities in proportion to target times score.
 
-    A subclass keeps the scores in arrays of its own.  After changing some it calls `_refresh` with their atoms, after
-    changing all of them `_rebuild`.  The tree follows from the scores to the last bit, so it is never saved.
+    Use it for a sampling law of your own whose scores change with feedback. Weights are kept in a sum tree: a draw and
+    an update of a point take time log n each.
+
+    A subclass stores the scores in arrays of its own and returns mass times score in `_scores(atoms)`. The mass is n
+    times the target. Call `_rebuild()` at the end of `__init__` and after changing all scores, and `_refresh(atoms)`
+    after changing some. The tree follows from the scores to the last bit, so it is not saved.
 
     Parameters
     ----------
-    space
-        A number of points, or `Points` with a target.
+    space : int or Points
+        Number of points, or points with a target.
+
+    Examples
+    --------
+    >>> class ByNumber(WeightedPoints):
+    ...     def __init__(self, n):
+    ...         super().__init__(n)
+    ...         self._rebuild()
+    ...     def _scores(self, atoms):
+    ...         return 1.0 + atoms
+    >>> ByNumber(3).ratios(np.array([0, 1, 2]))[:, 0].tolist()
+    [0.5, 1.0, 1.5]
     """
 
     space: Points
@@ -53,19 +65,21 @@ class WeightedPoints(Family):
 
     @abstractmethod
     def _scores(self, atoms: IntArray) -> FloatArray:
-        """Give mass times score of these atoms; the mass is n times the target."""
+        """Return mass times score of these points; the mass is n times the target."""
 
     def _refresh(self, atoms: IntArray) -> None:
+        """Update the tree after the scores of these points changed."""
         kernels.set_leaves(self._tree, atoms, self._scores(atoms))
 
     def _rebuild(self) -> None:
+        """Build the tree from all scores."""
         self._tree[self.space.n :] = self._scores(np.arange(self.space.n))
         kernels.build_tree(self._tree)
 
     def _take_over(self, **fields: object) -> None:
-        """Take saved fields over and build the tree; raise `CheckpointError` and change nothing if it cannot be drawn.
+        """Set saved fields and build the tree; raise `CheckpointError` and change nothing if no draw is possible.
 
-        Sums of what is finite may overflow, and then every weight would be NaN.
+        Sums of finite scores may overflow, and then every weight would be nan.
         """
         other = copy(self)
         vars(other).update(fields)
@@ -79,17 +93,17 @@ class WeightedPoints(Family):
             and MIN_TOTAL_WEIGHT <= leaves.sum() <= MAX_TOTAL_WEIGHT
         ):
             raise CheckpointError(
-                f"The saved {type(self).__name__} cannot be drawn from: its weights sum to {leaves.sum():.3g}."
+                f"The saved {type(self).__name__} cannot be drawn from: its weights sum to {leaves.sum():.3g}. "
             )
         vars(self).update(vars(other))
 
     @property
     def c(self) -> float:  # type: ignore[override]
-        """The largest ratio at present; looking for it takes time in proportion to n."""
+        """Largest ratio at present; takes time in proportion to n."""
         return float(self.ratios(np.arange(self.space.n)).max())
 
-    def with_uniform(self) -> Components:
-        """Give a copy that has the target as one more component, the last."""
+    def with_uniform(self) -> Family:
+        """Return a copy with the target as one more component, the last."""
         if len(self._masses):
             return Stack(deepcopy(self), Uniform(self.space))
         family = deepcopy(self)
@@ -103,7 +117,7 @@ class WeightedPoints(Family):
         return atoms, self._rows(atoms)
 
     def ratios(self, atoms: IntArray) -> FloatArray:
-        """Give the present ratios of these atoms."""
+        """Return the present ratios of these points."""
         return self._rows(as_atoms(atoms, self.space.n))
 
     def _rows(self, atoms: IntArray) -> FloatArray:
@@ -112,5 +126,6 @@ class WeightedPoints(Family):
         return rows
 
     def _check_state(self, state: State) -> None:
+        """Raise `CheckpointError` if the state has other entries or belongs to another kind of family."""
         require_entries(state, set(self.state_dict()), type(self).__name__)
         self.check_shape(state)
