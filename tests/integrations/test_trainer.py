@@ -84,7 +84,7 @@ class Scores(torch.nn.Module):
 
 
 def adaptive():
-    """Give batches of a mixture that is played from the first one on."""
+    """Return batches of a mixture that is played from the first one on."""
     return MixtureBatchSampler(data()[1], batch_size=BATCH, learner=EAGER, rng=0)
 
 
@@ -119,7 +119,7 @@ def weights(trainer):
 
 
 def by_hand(accumulated):
-    """What the Trainer should do, in a loop of one's own."""
+    """Train in a loop of our own, as the Trainer should."""
     torch.manual_seed(0)
     (x, labels), model, batches = data(), Scores(), adaptive()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)

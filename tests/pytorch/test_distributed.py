@@ -19,7 +19,7 @@ WORLDS = [2, 4]
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    """What two processes have to say: starting them takes most of the time, so they play everything."""
+    """What two processes returned. Starting them takes most of the time, so they play everything."""
     return process_group.start_once(
         "replicated,sharded,ddp,refusals,resumed,taken_up,seeds,lonely", 2, tmp_path_factory.getbasetemp()
     )

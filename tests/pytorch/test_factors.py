@@ -35,7 +35,7 @@ def ids(positions, *, rows=5, cols=4, seed=0):
 
 
 def written(use):
-    """Give the gradients by their definition, one example, group and position after another."""
+    """Return the gradients by their definition, one example, group and position after another."""
     left = functional.one_hot(use.left, use.rows)[:, None].double() if use.ids else use.left
     m, groups, positions, cols = use.right.shape
     total = torch.zeros(m, groups, use.rows, cols, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""What ghost cannot tell it says, and it leaves no hook behind."""
+"""`ghost` raises an error where it cannot compute norms, and leaves no hook behind."""
 
 import pytest
 

@@ -27,7 +27,7 @@ FAMILIES = {
 
 
 def build(family="groups", steps=3):
-    """Give batches whose first was answered; two others are ahead."""
+    """Return batches with feedback for the first; two others are in flight."""
     batches = MixtureBatchSampler(FAMILIES[family](), 8, learner=EAGER, rng=0)
     loop = iter(batches)
     slots = [next(loop) for _ in range(steps)]
@@ -40,7 +40,7 @@ def saved(batches):
 
 
 def refused(batches, state):
-    """Give the error of a state that is refused, after looking whether anything has changed."""
+    """Return the error of a state that cannot be loaded, after checking that nothing has changed."""
     before = saved(batches)
     with pytest.raises(CheckpointError) as caught:
         batches.load_state_dict({"loader": (state,)})

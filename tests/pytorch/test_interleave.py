@@ -18,14 +18,14 @@ TARGET = {"a": 0.5, "b": 0.3, "c": 0.2}
 
 
 def interleave(sizes=(40, 30, 20), batch_size=7, *, target=TARGET, **settings):
-    """Give a stream whose proportions adapt at once, or as the settings say; learner=None is the default of streams."""
+    """Return a stream whose proportions adapt at once, or as the settings say; learner=None is the default."""
     sources = {name: Keyed(j, n) for j, (name, n) in enumerate(zip("abc", sizes, strict=False))}
     settings = settings if "gamma" in settings else {"learner": EAGER, **settings}
     return Interleave(sources, batch_size, target=target, **settings)
 
 
 def given(stream, steps=10_000):
-    """Give the numbers of the samples of every source, in the order they came; feedback makes proportions change."""
+    """Return the numbers of the samples of every source, in the order they came; feedback makes proportions change."""
     numbers = {name: [] for name in stream.names}
     for _, ((keys, values), draw) in zip(range(steps), stream, strict=False):
         assert keys.tolist() == draw.indices.tolist()
@@ -56,7 +56,7 @@ def test_equal_shares_unless_told():
 
 
 def zipf(**settings):
-    """Give a stream of a hundred sources whose shares, and sizes, fall as one over their rank."""
+    """Return a stream of a hundred sources whose shares, and sizes, fall as one over their rank."""
     sizes = {f"s{rank}": 3000 // rank for rank in range(1, 101)}
     return sizes, Interleave({name: range(n) for name, n in sizes.items()}, 64, target=sizes, **settings)
 
@@ -178,7 +178,7 @@ class Noisy:
 
 
 def _off(weighted, allocate):
-    """Give by how many standard errors the mean of a stream differs from the target's."""
+    """Return by how many standard errors the mean of a stream differs from the target's."""
     sources = {"calm": Noisy(1.0, 0.1, 0), "loud": Noisy(4.0, 3.0, 1), "low": Noisy(-2.0, 0.3, 2)}
     stream = Interleave(sources, 10, target={"calm": 0.5, "low": 0.2, "loud": 0.3}, rng=3, allocate=allocate)
     estimates = []

@@ -44,8 +44,8 @@ class Late(Numbers):
         return super().__getitem__(index)
 
 
-def heard(loop, errors):
-    """Go through a loop in spite of errors; give how many batches came, and how often one did not."""
+def count_batches(loop, errors):
+    """Take batches until the end in spite of errors; return how many came, and how many errors."""
     came = failed = 0
     while True:
         try:
@@ -62,7 +62,7 @@ def heard(loop, errors):
 def test_a_batch_that_is_late_comes_with_its_own_receipt():
     """A loader that has waited too long gives up waiting, not the batch: it is the next to come."""
     loader = AdaptiveLoader(Late(), LABELS, 8, rng=0, num_workers=1, timeout=1)
-    came, failed = heard(iter(loader), RuntimeError)
+    came, failed = count_batches(iter(loader), RuntimeError)
     assert came == len(loader)
     assert failed
 
@@ -81,7 +81,7 @@ class Interrupted(Numbers):
 
 def test_a_loop_goes_on_behind_a_batch_that_was_interrupted():
     loader = AdaptiveLoader(Interrupted(), LABELS, 8, rng=0)
-    assert heard(iter(loader), KeyboardInterrupt) == (len(loader) - 1, 1)
+    assert count_batches(iter(loader), KeyboardInterrupt) == (len(loader) - 1, 1)
 
 
 def test_tensors_that_were_replaced_are_loaded():
@@ -161,7 +161,7 @@ def test_groups_with_nothing_to_gain_give_every_point_once_an_epoch(allocate):
         (varmix.Groups(LABELS), {}, stratified),
     ],
 )
-def test_slots_are_allocated_as_told(family, options, expected):
+def test_slots_are_allocated_as_asked(family, options, expected):
     loader = AdaptiveLoader(Numbers(), family, 8, **options)
     assert loader.sampler.allocate == expected
     assert loader.sampler.reshuffled == (expected is not stratified)
@@ -177,7 +177,7 @@ def test_slots_are_allocated_as_told(family, options, expected):
         (LABELS, {"learner": EAGER}, EAGER),
     ],
 )
-def test_only_what_is_shuffled_is_cautious_unless_told(family, options, expected):
+def test_only_what_is_shuffled_is_cautious_by_default(family, options, expected):
     assert AdaptiveLoader(Numbers(), family, 8, **options).sampler.learner == expected
 
 
@@ -474,7 +474,7 @@ class Faulty(Numbers):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loop_goes_on_behind_a_batch_that_could_not_be_fetched(workers):
     loader = AdaptiveLoader(Faulty(), LABELS, 8, rng=0, num_workers=workers)
-    assert heard(iter(loader), KeyError) == (len(loader) - 1, 1)
+    assert count_batches(iter(loader), KeyError) == (len(loader) - 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -698,7 +698,7 @@ class Slow(Numbers):
 
 
 def in_thread(call):
-    """Call in another thread, and give the error."""
+    """Call in another thread; return the thread and its error."""
     found = []
 
     def run():

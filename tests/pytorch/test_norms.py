@@ -21,7 +21,7 @@ def normal(*shape, seed=0, dtype=torch.float32):
 
 
 def slopes(loss, logits):
-    """Give the norms of the gradients of losses (m,) with respect to logits, one example after another."""
+    """Return the norms of the gradients of losses (m,) with respect to logits, one example after another."""
     logits = logits.clone().requires_grad_()
     gradients = [torch.autograd.grad(each, logits, retain_graph=True)[0] for each in loss(logits)]
     return torch.stack([gradient.norm() for gradient in gradients])

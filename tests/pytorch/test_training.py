@@ -18,7 +18,7 @@ PAGE = TESTS.parent / "docs" / "howto" / "distributed.md"
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """What two processes printed, and the checkpoint that they left."""
+    """The lines that two processes printed, and the checkpoint that they wrote."""
     path = tmp_path_factory.mktemp("training") / "checkpoint.pt"
     paths = os.pathsep.join(sys.path)
     environment = {**os.environ, "PYTHONPATH": paths, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}

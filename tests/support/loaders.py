@@ -1,4 +1,4 @@
-"""What tests of loaders share: small data sets, and loops over loaders."""
+"""Small datasets and loops that tests of loaders share."""
 
 import numpy as np
 import torch
@@ -7,7 +7,7 @@ from torch.utils.data import Dataset
 from varmix.learners import BarrierNewton, Cautious
 
 LABELS = np.repeat([0, 1, 2], [60, 30, 10])
-# What loaders do unless told waits until it pays, longer than most tests last: these play what they learn at once.
+# The default learner waits until the mixture pays, longer than most tests last. These play what they learn at once.
 EAGER, NEARLY = BarrierNewton(), Cautious(off_below=1.0, on_above=1.1, window=2)
 
 
@@ -25,12 +25,12 @@ class Numbers(Dataset):
 
 
 def losses(indices):
-    """Points 90 and up are loud; all differ."""
+    """Return a loss per point: points from 90 on have large ones, and no two are equal."""
     return torch.where(indices >= 90, 5.0, 1.0) + 0.01 * indices
 
 
 def follow(loader, steps=None, epochs=1):
-    """Loop over a loader with feedback; give batches, weights and mixtures as they were."""
+    """Loop over a loader with feedback; return the batches, weights and mixtures of every step."""
     seen = []
     for _ in range(epochs):
         for batch, draw in loader:

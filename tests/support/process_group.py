@@ -2,7 +2,7 @@
 
     python process_group.py SCENARIO,SCENARIO,... RANK WORLD FOLDER
 
-Each gives plain values, which the script writes into FOLDER/RANK.json by the scenarios' names.
+Each returns plain values, which the script writes to FOLDER/RANK.json under the name of the scenario.
 """
 
 import gc
@@ -35,9 +35,9 @@ SHARD_STEPS = {2: 500, 4: 250}
 
 
 def start(scenarios, world, folder, check=True, tries=2):
-    """Play some scenarios; return what every process has to say of them, by rank.
+    """Play some scenarios; return what every process returned, by rank.
 
-    CPython can hang in a DataLoader worker that is forked beside threads of torch: then they are played once more.
+    CPython can hang in a DataLoader worker that is forked while torch has threads: then they are played once more.
     """
     folder = Path(folder)
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
@@ -69,7 +69,7 @@ def start(scenarios, world, folder, check=True, tries=2):
 
 
 def start_once(scenarios, world, base):
-    """Play them for all of the processes that tests may be spread over: who comes second reads what the first wrote."""
+    """Play scenarios once for all processes of pytest: the first one plays them, the others read its files."""
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"processes-{world}"
     folder.mkdir(exist_ok=True)
     with FileLock(folder / "lock"):
@@ -100,7 +100,7 @@ def bits(array):
 
 
 def seen_by(loader, steps, epochs=100):
-    """Follow a loader; give indices of this process and the last mixture."""
+    """Follow a loader; return the indices of this process and the last mixture."""
     seen = follow(loader, steps, epochs)
     return {
         "batches": [batch for batch, _, _ in seen],
@@ -130,7 +130,7 @@ def build(name, **options):
 
 
 def replicated(rank, world):
-    """All families for some steps, with what was sent; and less often, and with workers."""
+    """Follow loaders over all families and count collectives; also with `sync_every`, and with workers."""
     found, steps = {}, STEPS[world]
     for name in FAMILIES:
         loader = build(name, rng=rank)  # the seed of the first process counts
@@ -147,7 +147,7 @@ def replicated(rank, world):
 
 
 def heard(rank):
-    """Feedback that waits is a copy: the user's buffer may be used again."""
+    """Report feedback from one buffer that is used again: feedback that waits must be a copy."""
     n = SIZES[rank]
     loader = AdaptiveLoader(Numbers(n), varmix.components.Cumulative(n), 24, layout="sharded", rng=0, sync_every=2)
     norms, told = torch.empty(0, dtype=torch.float64), []
@@ -159,7 +159,7 @@ def heard(rank):
 
 
 def sharded(rank, world):
-    """Points of its own for every process."""
+    """Follow loaders over shards."""
     found = {"heard": heard(rank)}
     n, offset = SIZES[rank], sum(SIZES[:rank])
     labels = np.arange(n) % 3
@@ -191,7 +191,7 @@ def sharded(rank, world):
 
 
 def descend(model, loader, steps=60):
-    """Train a linear model with the loader's weights; give its parameters."""
+    """Train a model with the weights of a loader; return its parameters."""
     optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
     done = 0
     while done < steps:
@@ -225,7 +225,7 @@ def ddp(rank, world):
 
 
 def refusals(rank, world):
-    """What is refused on all processes, and what one of them refuses."""
+    """Collect errors that all processes raise, and errors of one process that the others learn about."""
     found = {}
     loader = build("groups")
     for step, (batch, draw) in enumerate(loader):
@@ -305,7 +305,7 @@ SEEDS = {
 
 
 def seeds(rank, world):
-    """Batches of two epochs by several seeds, of which that of the first process counts."""
+    """Draw two epochs with several seeds; the seed of the first process counts."""
     found = {}
     for name, make in SEEDS.items():
         batches = MixtureBatchSampler(LABELS, 24, rng=make(rank))
@@ -334,7 +334,7 @@ LONELY = {
 
 
 def lonely(rank, world):
-    """Constructors that only the last process refuses, then one that none does."""
+    """Build loaders that only the last process cannot build, then one that all can."""
     found = {}
     for name, change in LONELY.items():
         settings = {"dataset": Numbers(), "components": LABELS, "batch_size": 24, "rng": 0}
@@ -347,7 +347,7 @@ def lonely(rank, world):
 
 
 def accelerated(rank, world):
-    """A loader that went through accelerate."""
+    """Iterate over a loader that went through accelerate."""
     from accelerate import Accelerator
 
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "MASTER_ADDR": "localhost", "MASTER_PORT": 29500}
@@ -359,7 +359,7 @@ def accelerated(rank, world):
 
 
 def given_up(world):
-    """Rounds that wait when a state is loaded are of a run that was given up."""
+    """Load a state while rounds wait: they belong to the abandoned run."""
     loader = build("groups", sync_every=3)
     saved, before = loader.state_dict(), bits(loader.mixture)
     _, draw = next(iter(loader))
@@ -372,7 +372,7 @@ def given_up(world):
 
 
 def by_number(rank, world):
-    """A round that one process has refused while it waited can be given again on all, by its number too."""
+    """Report a round again, by its number too, after one process rejected it while it waited."""
     batches = MixtureBatchSampler(LABELS, 24, rng=0, sync_every=2)
     first, second = (slots.draw_id for slots, _ in zip(batches, range(2), strict=False))
     good = torch.ones(24 // world)
@@ -386,7 +386,7 @@ def by_number(rank, world):
 
 
 def lengths(world):
-    """Gradients whose length changes while rounds wait are no pair, and hurt nobody."""
+    """Report gradients whose length changes while rounds wait: they are no pair, and raise nothing."""
     loader = build("groups", sync_every=2)
     for length, (batch, draw) in zip((2, 3), loader, strict=False):
         loader.update(draw, losses(batch), gradient=torch.ones(length))
@@ -402,7 +402,7 @@ def _error(call):
 
 
 def resumed(rank, world):
-    """Stopped in the middle of an epoch; the state is the first process's."""
+    """Stop in the middle of an epoch and resume from the state of the first process."""
     folder = Path(sys.argv[4])
     whole = seen_by(build("groups", num_workers=1), 15)
     first = build("groups", num_workers=1)
@@ -417,7 +417,7 @@ def resumed(rank, world):
 
 
 def taken_up(rank, world):
-    """A run of one process goes on here, with an odd last batch in flight."""
+    """Resume a run of one process, with an odd last batch in flight."""
     found = {}
     for name, resplit in (("sums", None), ("rows", "norms")):
         groups = [varmix.Groups(LABELS[:99], replacement=False, resplit=resplit) for _ in range(2)]
@@ -436,7 +436,7 @@ def taken_up(rank, world):
 
 
 def dying(rank, world):
-    """One process dies in the middle."""
+    """Let one process die in the middle."""
     loader = build("groups")
     for step, (batch, draw) in enumerate(loader):
         if step == 2 and rank == 1:

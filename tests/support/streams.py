@@ -4,7 +4,7 @@ import random
 
 
 class Counting:
-    """A source with a state of its own; every epoch has another order, which only its state tells."""
+    """A source with its own state; every epoch has another order, which depends on that state only."""
 
     def __init__(self, n, seed=0):
         self.n, self.seed, self.epochs, self.position, self.asked = n, seed, -1, 0, 0
@@ -30,7 +30,7 @@ class Counting:
 
 
 class Shuffled:
-    """A source without a state that shuffles by the number of its epoch, when it is told."""
+    """A source without a state that shuffles by the number that `set_epoch` sets."""
 
     def __init__(self, n):
         self.n, self.epoch = n, 0
@@ -45,7 +45,7 @@ class Shuffled:
 
 
 class Keyed:
-    """Samples (key, 0), (key, 1), ...: they tell whether one is lost or comes twice."""
+    """Samples (key, 0), (key, 1), ...: they show whether one is lost or comes twice."""
 
     def __init__(self, key, n):
         self.key, self.n = key, n
@@ -55,13 +55,13 @@ class Keyed:
 
 
 def loudness(batch):
-    """Give norms that differ from source to source and from sample to sample."""
+    """Return norms that differ between sources and between samples."""
     keys, numbers = batch
     return (1 + 3.0 * (keys % 3)) * (1 + 0.1 * (numbers % 7))
 
 
 def went(interleave, steps):
-    """Give batches, weights and mixtures of so many steps, fewer where the stream ends."""
+    """Return batches, weights and mixtures of this many steps, fewer if the stream ends."""
     seen = []
     for _, (batch, draw) in zip(range(steps), interleave, strict=False):
         interleave.update(draw, loudness(batch))

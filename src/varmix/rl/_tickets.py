@@ -14,6 +14,7 @@ from varmix._core.evidence import LARGEST_NORM
 from varmix._core.state import CheckpointError, check_format, read_array, read_count, require_entries, wrap_load_errors
 from varmix._core.validation import AnyArray, BoolArray, FloatArray, IntArray, State, as_atoms, as_vector
 from varmix._sampler import Sampler
+from varmix.components._receipts import check_density
 from varmix.components._replay import Replay
 
 STATE_FIELDS = "base", "next", "firsts", "lengths", "serials", "ids", "norms", "density", "ratios"
@@ -22,7 +23,6 @@ TICKET_GAP = 1 << 40  # tickets, more than any run issues
 MAX_TICKET = 2**63 - 2**50  # in a saved state: later tickets must still fit 64 bits
 MISSING_NORM = -1.0  # stands for a norm that has not been reported
 MIN_DENSITY = float(np.finfo(np.float64).tiny)  # so that the weight 1 / density is finite
-MAX_ROUNDING_ERROR = 1e-6
 MAX_RECENT_RECEIPTS = 16
 
 
@@ -237,15 +237,6 @@ def _read_densities(state: State, rows: int, k: int, max_ratio: float) -> tuple[
     ratios = read_array(state, "ratios", np.float64, (rows, k), least=0.0, most=max_ratio)
     check_density(density, ratios.min(axis=1, initial=math.inf), ratios.max(axis=1, initial=0.0))
     return density, ratios
-
-
-def check_density(density: FloatArray, low: FloatArray, high: FloatArray) -> None:
-    """Raise `CheckpointError` unless each density lies between the smallest and the largest ratio of its row.
-
-    A density is a weighted mean of the ratios of its row; the mixture has the weights.
-    """
-    if not ((density >= (1.0 - MAX_ROUNDING_ERROR) * low) & (density <= (1.0 + MAX_ROUNDING_ERROR) * high)).all():
-        raise CheckpointError("Saved density must lie between the smallest and the largest ratio of its row.")
 
 
 def _join_arrays(arrays: list[AnyArray], empty: AnyArray) -> AnyArray:

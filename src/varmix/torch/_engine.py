@@ -120,7 +120,7 @@ class EpochProgress:
 
     @property
     def _undrawn(self) -> int:
-        return max(self.plan.batches - self._drawn, 0) if self.state is not EpochState.FINISHED else 0
+        return max(self.plan.batches - self._drawn, 0)  # fewer processes may have drawn one batch more
 
     @property
     def _is_unfinished(self) -> bool:
