@@ -1,4 +1,4 @@
-"""What all commands of the lab share: their error, checks of folders, and commands that a user can copy."""
+"""Parts shared by all commands of the lab: their error, checks of folders, and commands that a user can copy."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class CommandError(Exception):
-    """A command cannot do what it was asked to do; the message says why and what to do instead.
+    """A command cannot do its task. The message says why, and what the user can do instead.
 
     Only commands raise it. `python -m lab` prints the message in one line and exits with code 2.
     """

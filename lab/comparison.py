@@ -24,13 +24,13 @@ class Run(Generic[Case]):
     Attributes
     ----------
     case
-        What arms are compared on: a task, a data set, or a task and a batch size.
+        The problem that arms are compared on: a task, a data set, or a task and a batch size.
     arm
         Name of the arm.
     seed
         Seed of the run.
     result
-        What the run recorded.
+        Values that the run recorded.
     length
         Epochs or episodes. Default: 1, for experiments whose runs all have one length.
     """
@@ -125,7 +125,7 @@ class Comparison(Generic[Case]):
         return [arm for arm in self.arms if self.select(case, arm)]
 
     def by_seed(self, case: Case, *arms: str) -> dict[int, list[Run[Case]]]:
-        """Return the runs of full length of these arms, for every seed of the case; empty where one has none."""
+        """Return the runs of full length of these arms by seed; an empty list for a seed without such runs."""
         length = self.full_length(case)
         found: dict[int, list[Run[Case]]] = {
             run.seed: []
@@ -138,7 +138,7 @@ class Comparison(Generic[Case]):
         return found
 
     def pool(self, arm: str) -> tuple[str, ...]:
-        """Return both arms of the baseline for the first of them, and any other arm alone."""
+        """Return the arms to pool: both of the baseline for its first arm, and any other arm alone."""
         return self._baselines if arm == self._baselines[0] else (arm,)
 
     def others(self, arm: str) -> tuple[str, ...]:

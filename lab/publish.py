@@ -335,7 +335,7 @@ def render_experiment(each: Published) -> str:
 
 
 def _render_runs(made: Mapping[str, Any]) -> list[str]:
-    """Return the line about runs, hours and versions; no line without a count of runs, no hours if unknown."""
+    """Return the line with runs, hours and versions; no line if there are no runs, no hours if they are unknown."""
     if not made["runs"]:
         return []
     hours = f" in {made['hours']:g} CPU hours" if made["hours"] else ""

@@ -61,7 +61,7 @@ def geometric_mean(values: Sequence[float]) -> Interval:
 def median(values: Sequence[float]) -> Interval:
     """Return the median with an interval that holds for any distribution, by order statistics (at least 95 %).
 
-    Values may be infinite, because only their order counts. A ratio of times is zero for what never happened.
+    Values may be infinite, because only their order counts.
 
     Examples
     --------
@@ -87,15 +87,15 @@ def times_sooner(
     Parameters
     ----------
     mine, theirs
-        Paired times; None for what never happened. In `mine` it counts as infinitely late, so its ratio is 0. In
-        `theirs` it counts as having happened at the end of the run, which can only make the ratio smaller.
+        Paired times; None if the event never happened. In `mine` None counts as infinitely late, so its ratio is 0. In
+        `theirs` it counts as the end of the run, which can only make the ratio smaller.
     end
         When the runs of `theirs` ended: one time, or one for every pair.
 
     Returns
     -------
     Interval
-        The median ratio; 0 if half of `mine` or more never happened.
+        The median ratio; 0 if half of `mine` or more are None.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def times_sooner(
     center, low, high = median(ratios)
     if (
         ratios and ratios[(len(ratios) - 1) // 2] == 0.0
-    ):  # half of mine never happened: do not average never with a time
+    ):  # half of `mine` are None: do not take the mean of 0 and a ratio
         center = 0.0
     return Interval(center, max(low, 0.0), high)
 
@@ -126,7 +126,7 @@ def _compute_exp(x: float) -> float:
 def estimate_ratio(mine: Sequence[float], theirs: Sequence[float]) -> Interval:
     """Return the ratio of the geometric means of independent positive samples, with Welch's interval of the logarithms.
 
-    The ratio is infinite if a value of `mine` is. Callers must count that as a loss: the interval says nothing then.
+    The ratio is infinite if a value of `mine` is. The interval is then (0, infinity): callers must count it as a loss.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def _compute_welch_margin(a: FloatArray, b: FloatArray) -> float:
 def combine_ratios(ratios: Sequence[Interval]) -> Interval:
     """Return the geometric mean of independent ratios, with an interval that follows from theirs.
 
-    The interval is of the mean over just these cases and does not extend to others. It is infinite if a ratio is.
+    The interval is for the mean over these cases only, not for other cases. It is infinite if a ratio is.
 
     Examples
     --------

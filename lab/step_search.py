@@ -17,7 +17,7 @@ def search_step(
     Parameters
     ----------
     score
-        Function from the exponent of a step, a power of two, to what is minimised.
+        Score to minimise, as a function of the exponent of the step, a power of two.
     start
         Exponents of the coarse grid.
     distances

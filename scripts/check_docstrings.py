@@ -39,7 +39,7 @@ AVOID = {
     r"\bgone on with\b": "write 'resumed'",
     r"\bbeside the target\b": "write 'relative to the target'",
 }
-# As first words of a docstring: neither a verb, nor one that says what a function does.
+# First words that are no verb, or a verb that does not say what the function does.
 FIRST_WORDS = re.compile(
     r"(gives?|whether|what|how|where|when|who|which|one|nothing|all|the|an?|as|from|to|for|so|such|its|this|that|these|"
     r"those|by|with|without|in|on|every|each|no|not|of|if|everything)\b",
@@ -56,7 +56,7 @@ def public_modules() -> list[ModuleType]:
         if not any(part.startswith("_") for part in parts):
             try:
                 found.append(importlib.import_module(".".join(parts)))
-            except ImportError as error:  # what only one integration needs
+            except ImportError as error:  # the module needs a package of one integration
                 print(f"left out, not installed here: {'.'.join(parts)} ({error})")
     return found
 
@@ -229,7 +229,7 @@ def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Print every problem; succeed when there is none."""
+    """Print every problem; return 0 if there is none, else 1."""
     wanted = [Path(each).as_posix() for each in arguments] or list(FOLDERS)
     problems = check_words(wanted) + check_exports(wanted)
     for problem in problems:

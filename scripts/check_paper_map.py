@@ -47,7 +47,7 @@ def main() -> int:
     if not functions or not tests:
         missing.append("(the map names no functions or no tests)")
     for name in missing:
-        print(f"docs/paper_map.md names what does not exist: {name}")
+        print(f"docs/paper_map.md names something that does not exist: {name}")
     if not missing:
         print(f"docs/paper_map.md: {len(functions)} functions and {len(tests)} tests exist.")
     return 1 if missing else 0

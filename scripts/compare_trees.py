@@ -1,9 +1,9 @@
-"""Compare this checkout with another one: the draws that seeds give, and the time that a draw and an update take.
+"""Compare this checkout with another one: the draws from fixed seeds, and the time of a draw and of an update.
 
     python scripts/compare_trees.py OTHER [--rounds 4]
 
-Both trees run in processes of their own, by turns, and each compiles into a cache of its own. Times are the smallest
-over the rounds, in microseconds. The digests cover indices, weights, densities, ratios and mixtures.
+The trees run in turn, each in its own process and with its own cache of compiled code. Times are the smallest over
+the rounds, in microseconds. The digests cover indices, weights, densities, ratios and mixtures.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Cold start: CPU time from a fresh process to the first result, with nothing compiled yet.
 
-Every use runs in its own process with an empty cache, and once more with the cache of this run. Times are given in
-units: one unit is the time to import NumPy and Numba and compile one simple loop, which no program with Numba can
+Every use runs in its own process with an empty cache, and once more with the cache that this run left. Times are in
+units. One unit is the time to import NumPy and Numba and to compile one simple loop, which no program with Numba can
 avoid. It is measured in the same rounds.
 
     python -m lab.benchmarks.cold OTHER_CHECKOUT

@@ -165,7 +165,7 @@ def _report_row(console: Console, name: str, spent: float, one: float | None) ->
 
 
 def torch_samplers(n: int) -> dict[str, tuple[Action, int]]:
-    """Return actions: an epoch of PyTorch's plain sampler, and draws of its weighted one; names end in their number."""
+    """Return an epoch of PyTorch's plain sampler and draws of its weighted one; these names end in numbers of draws."""
     import torch
     from torch.utils.data import RandomSampler, WeightedRandomSampler
 

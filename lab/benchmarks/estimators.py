@@ -61,7 +61,7 @@ def load_standardised(name: str, rows: int | None) -> tuple[FloatArray, FloatArr
 
 
 def compare_fits(console: Console, X: FloatArray, y: FloatArray, loss: str, scale: Scale) -> dict[str, object]:
-    """Fit the models in turns; return shortest time per point and epoch, ratio to the peer, and objective, by model."""
+    """Fit all models in turn; return shortest time per point and epoch, ratio to the peer, and objective, by model."""
     models = _build_models(loss, scale.epochs)
     problem = Linear(X, y, loss=LOSSES[loss], l2=ALPHA, intercept=True)
     best, objective = dict.fromkeys(models, np.inf), {}

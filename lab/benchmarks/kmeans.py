@@ -135,11 +135,11 @@ def _time_fastest(actions: Mapping[str, Action], repeats: int) -> dict[str, floa
 
 
 def race_fits(console: Console, X: FloatArray, name: str, scale: Scale) -> dict[str, dict[str, float]]:
-    """Time whole fits: the peer's, and ours with as many steps as it needs to reach the peer's inertia.
+    """Time whole fits: the peer's, and ours with just enough steps to reach the peer's inertia.
 
     Times and inertias are medians over seeds; inertias are of a held-out fifth of the points. Our number of steps grows
-    until the inertia is that of the peer. Both times include seeding, checks of the input and labels of all points. By
-    default the peer reassigns small clusters, which hurts with outliers, so it also runs without reassignment.
+    until our inertia is at most the peer's. Both times include seeding, checks of the input and labels of all points.
+    By default the peer reassigns small clusters, which hurts with outliers, so it also runs without reassignment.
     """
     from sklearn.cluster import MiniBatchKMeans
 

@@ -1,1 +1,1 @@
-"""One module or package per experiment, run by `python -m lab reproduce NAME`, and what all of them share."""
+"""One module or package per experiment, run by `python -m lab reproduce NAME`."""

@@ -100,7 +100,7 @@ def make_losses(
 
 
 def play_problem(problem: Problem, learner: Learner[Any] | None = None, *, full: bool = False) -> Costs:
-    """Run a sampler through a problem, with the default learner by default; `full` shows all losses."""
+    """Run a sampler through a problem, with the default learner if none is passed; `full` shows it all losses."""
     rng = np.random.default_rng([problem.seed, problem.k, problem.rounds, round(10 * problem.c)])
     ratios = make_ratios(problem, rng)
     losses = make_losses(problem, ratios, rng)
@@ -162,7 +162,7 @@ def theorem_1_share(problem: Problem) -> float:
     return (costs.paid - costs.best) / theorem_1_bound(problem.rounds, problem.k)
 
 
-# Learners of the growth part, from numbers of rounds and components, and whether they see all losses.
+# Learners of the growth part as functions of the numbers of rounds and components, and whether they see all losses.
 ARMS: dict[str, tuple[Callable[[int, int], Learner[Any]], bool]] = {
     "Algorithm 1, theory's settings, full information": (lambda T, k: full_information(T, k).ons(), True),
     "default learner, full information": (lambda T, k: BarrierNewton(), True),

@@ -6,7 +6,7 @@ from math import isfinite
 from lab.report.markup import escape_json, escape_text, format_number
 from lab.reproduce.findings import Evolution
 
-MAX_PLACES = 2000  # points per line: more than it has pixels
+MAX_PLACES = 2000  # points per line, more than a plot has pixels
 TABLE_ROWS = 6  # columns of the table for browsers without JavaScript
 
 

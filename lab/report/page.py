@@ -220,7 +220,7 @@ def write(
 def render_index(
     findings: Sequence[Findings], facts: Mapping[str, str], skipped: Sequence[str], linked: bool = False
 ) -> str:
-    """Return the main page. `linked`: whether to link to the page of benchmarks."""
+    """Return the main page; it links to the page of benchmarks if `linked`."""
     if len({make_anchor(found) for found in findings}) < len(findings):
         names = [found.experiment for found in findings]
         raise ValueError(f"Findings must be of different experiments, got {names}. Merge those of the same name.")

@@ -16,7 +16,7 @@ class Entry:
     Parameters
     ----------
     title : str
-        The part of the paper, or what is beyond it.
+        Section of the paper, or a topic beyond it.
     needs : tuple of str, default ()
         Modules that must be installed.
     extra : str, default "lab"

@@ -157,8 +157,8 @@ class Findings:
 def combine_verdicts(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict of a claim about several cases, such as data sets, from the verdict of each case.
 
-    Equal verdicts are the verdict. If they differ, the claim holds in part if it holds, at least in part, in some
-    case; otherwise there are too few runs.
+    If all cases have the same verdict, it is returned. Otherwise the claim holds in part if it holds, at least in part,
+    in some case, and there are too few runs if it holds in none.
 
     Examples
     --------

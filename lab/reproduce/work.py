@@ -1,4 +1,4 @@
-"""Work: what the user asked for, and the runs that this takes."""
+"""Work: the request of a user, and the runs that it needs."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class Request:
         return shlex.join([*parts, "--out", str(self.out)])
 
     def again(self) -> str:
-        """Return the advice how to continue."""
+        """Return a sentence with the command that continues."""
         return f"Continue with: {self.command(find_program())} --resume"
 
 
@@ -119,6 +119,6 @@ class Work:
         return [f"{count} runs are from varmix {', '.join(others)}, not {mine}. Without --resume, they are repeated."]
 
     def saved(self) -> str:
-        """Return a sentence about how many runs are saved."""
+        """Return a sentence with the number of saved runs."""
         there = sum(len(self.finished(name)) for name in self.plans)
         return f"{there} of {self.planned()} runs are saved."

@@ -23,7 +23,7 @@ from varmix._core.state import CheckpointError, make_printable, read_array, read
 from varmix._version import __version__
 from varmix._warmup import AREAS, warm_up
 
-MAX_LINES, MAX_LINE_WIDTH = 500, 400  # limits of the printout: a checkpoint may come from anyone
+MAX_LINES, MAX_LINE_WIDTH = 500, 400  # limits of the printout, because a checkpoint may be hostile
 EXIT_WRONG_CALL, EXIT_FAILED = 2, 1  # exit codes
 AREA_HELP = "core (default), sklearn, torch, rl or all"
 
@@ -97,7 +97,7 @@ def _is_sampler(state: object) -> bool:
 
 def _describe_sampler(state: Mapping[str, Any]) -> Iterator[str]:
     """Yield the number of draws, the gain, the settings and the mixture of a sampler's state."""
-    from varmix.meter import GainMeter  # imported late: `varmix --version` does not need it
+    from varmix.meter import GainMeter  # imported here, because `varmix --version` does not need it
 
     meter = GainMeter()
     meter.load_state_dict(state["meter"])

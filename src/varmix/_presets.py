@@ -14,7 +14,7 @@ from varmix.components._stack import check_family
 from varmix.learners import BarrierNewton, Fixed, Learner
 from varmix.reweight import Reweight, exact
 
-MIN_RELATIVE_SCORE = 1e-30  # of the mean score: single precision holds such scores without losing digits
+MIN_RELATIVE_SCORE = 1e-30  # relative to the mean; single precision holds such scores without losing digits
 
 
 def vrm(
@@ -29,14 +29,16 @@ def vrm(
     """Return a sampler whose mixture is always on: variance reduction with mixtures (VRM), as in the paper.
 
     It differs from `varmix.Sampler` in two ways. For groups without replacement, `varmix.Sampler` shuffles plainly
-    until the mixture pays, and `vrm` does not wait. And `vrm` adds the uniform component with any learner.
+    until the mixture has proven useful, while `vrm` uses the mixture from the first draw. And `vrm` always adds the
+    uniform component, for any learner.
 
     Parameters
     ----------
     *families
         One or more families of components over the same points.
     gamma : float, optional
-        Smallest share of the uniform component. No weight exceeds `1 / gamma`. Default: 0.1, or that of the learner.
+        Smallest share of the uniform component. No weight exceeds `1 / gamma`. Default: 0.1, or the gamma of the
+        learner.
     learner : Learner, optional
         Learner that adapts the mixture. Default: `BarrierNewton(gamma)`.
     allocate : Allocation, optional

@@ -1,7 +1,7 @@
 """Sampler, the front door of varmix: draw a batch, report its losses, and the mixture adapts.
 
-`resolve` is the one place that turns what users pass (labels, families of components, a learner or none) into the
-parts of a sampler. Loaders, solvers, estimators and presets all build their samplers through it.
+`resolve` turns what users pass (labels, families of components, a learner or none) into the parts of a sampler.
+Loaders, solvers and estimators get their samplers through it too, by `Sampler(...)` or `as_sampler(...)`.
 """
 
 import textwrap
@@ -38,15 +38,15 @@ from varmix.reweight import Reweight, exact
 Source: TypeAlias = Family | ArrayLike
 """What a sampler draws from: a family of components, or one label per point."""
 
-MAX_BARS = 10  # that `print(sampler)` shows
+MAX_BARS = 10  # shown by `print(sampler)`
 
-SOURCES = "labels, one per point, or a family of components such as varmix.Groups(labels)"
+ACCEPTED_SOURCES = "labels, one per point, or a family of components such as varmix.Groups(labels)"
 
 
 class Parts(NamedTuple):
     """The parts of a sampler, as `resolve` returns them."""
 
-    components: Family
+    family: Family
     learner: Learner[Any]
     allocate: Allocation
 
@@ -59,13 +59,13 @@ def resolve(
 ) -> Parts:
     """Turn what a user passes into the parts of a sampler.
 
-    Labels become groups without replacement, and several families a stack. The uniform component is added as the last
-    one where it is missing, unless the learner (`Fixed`) does without it.
+    Labels become groups without replacement, and several families are joined in a stack. The uniform component is added
+    as the last one where it is missing, unless `learner.needs_uniform` is False.
 
     Examples
     --------
-    >>> components, learner, allocate = resolve((["cat", "dog", "dog"],))
-    >>> components.replacement, type(learner).__name__, allocate
+    >>> family, learner, allocate = resolve((["cat", "dog", "dog"],))
+    >>> family.replacement, type(learner).__name__, allocate
     (False, 'Cautious', Shuffled(period=3))
     >>> resolve((Groups([0, 1, 1]),)).allocate
     stratified
@@ -76,18 +76,26 @@ def resolve(
     if learner is None:
         learner = BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)
         learner = Cautious(learner) if len(families) == 1 and families[0].reshuffles else learner
-    _check_part("learner", learner, Learner, "a learner such as varmix.learners.BarrierNewton()")
-    components = _join(families, learner)
+    _check_part(
+        "learner", learner, Learner, "varmix.learners.Learner", "a learner such as varmix.learners.BarrierNewton()"
+    )
+    family = _join(families, learner)
     if allocate is None:
-        allocate = _default_allocation(components, learner)
-    _check_part("allocate", allocate, Allocation, "an allocation such as varmix.allocate.stratified")
-    return Parts(components, learner, allocate)
+        allocate = _default_allocation(family, learner)
+    _check_part(
+        "allocate",
+        allocate,
+        Allocation,
+        "varmix.allocate.Allocation",
+        "an allocation such as varmix.allocate.stratified",
+    )
+    return Parts(family, learner, allocate)
 
 
 def _as_families(sources: tuple[Any, ...]) -> list[Family]:
     """Return every source as a family."""
     if not sources:
-        raise TypeError(f"Pass {SOURCES}.")
+        raise TypeError(f"Pass {ACCEPTED_SOURCES}.")
     families = [as_family(source) for source in sources]
     if sum(not is_family(source) for source in sources) > 1:
         raise TypeError(
@@ -98,7 +106,7 @@ def _as_families(sources: tuple[Any, ...]) -> list[Family]:
 
 
 def as_family(source: Source, *, resplit: Literal["norms"] | None = None) -> Family:
-    """Return a family as it is, and labels as groups without replacement.
+    """Return a family as it is, and labels as groups without replacement, with `resplit` as in `Groups`.
 
     Examples
     --------
@@ -116,61 +124,65 @@ def as_family(source: Source, *, resplit: Literal["norms"] | None = None) -> Fam
 
 
 def _join(families: list[Family], learner: Learner[Any]) -> Family:
-    """Return the families as one, with the uniform component unless a fixed mixture has no entry for it."""
+    """Return the families as one, with the uniform component where the learner needs it.
+
+    A fixed mixture with one entry more than there are components has the share of the uniform component last.
+    """
     if learner.needs_uniform:
         return with_uniform(*families)
-    components = families[0] if len(families) == 1 else Stack(*families)
-    allowed = (components.k,) if components.has_uniform else (components.k, components.k + 1)
+    family = families[0] if len(families) == 1 else Stack(*families)
+    allowed = (family.k,) if family.has_uniform else (family.k, family.k + 1)
     if learner.k is not None and learner.k not in allowed:
-        more = "" if components.has_uniform else ", or one more for the uniform component, the last"
+        more = "" if family.has_uniform else ", or one more for the uniform component, the last"
         raise ValueError(
-            f"The fixed mixture has {learner.k} entries, and there are {components.k} components. Pass one entry each"
+            f"The fixed mixture has {learner.k} entries, and there are {family.k} components. Pass one entry each"
             f"{more}."
         )
-    return components.with_uniform() if learner.k == components.k + 1 else components
+    return family.with_uniform() if learner.k == family.k + 1 else family
 
 
 def _check_labels(source: Any) -> None:  # noqa: ANN401
-    """Raise `TypeError` for anything that is neither labels nor a family, and say what to pass."""
+    """Raise `TypeError` for anything that cannot be labels, and say what to pass."""
     if isinstance(source, Sampler):
-        raise TypeError("Pass labels or a family here; a varmix.Sampler is used as it is, or pass sampler.components.")
+        raise TypeError(
+            "You passed a varmix.Sampler: use it directly, or build another one from its family, sampler.components."
+        )
     if isinstance(source, Learner):
         raise TypeError(f"Pass a learner by name: Sampler(labels, learner={type(source).__name__}(...)).")
     if isinstance(source, (list, tuple)) and any(is_family(each) for each in source[:3]):
         raise TypeError("Pass families one by one, Sampler(*families), or as one: varmix.Stack(*families).")
     if isinstance(source, (type, str, bytes)) or not (isinstance(source, Sequence) or hasattr(source, "__array__")):
-        raise TypeError(f"Pass {SOURCES}; got {_shown(source)}.")
+        raise TypeError(f"Pass {ACCEPTED_SOURCES}; got {_short_repr(source)}.")
     if hasattr(source, "columns") and hasattr(source, "iloc"):
         raise TypeError('Pass one label per point, not a whole table: one of its columns, such as frame["label"].')
 
 
-def _shown(source: object) -> str:
+def _short_repr(source: object) -> str:
     return f"the class {source.__name__}" if isinstance(source, type) else repr(source)[:60]
 
 
-def _default_allocation(components: Family, learner: Learner[Any]) -> Allocation:
+def _default_allocation(family: Family, learner: Learner[Any]) -> Allocation:
     """Return `stratified`, or for groups without replacement an allocation that keeps their epochs.
 
-    A learner that may play plain shuffling gets slots dealt as by shuffling all points that can be drawn.
+    A learner with `limits` may fall back to uniform sampling. It gets `Shuffled`, with which that is plain reshuffling.
     """
-    if components.partly_reshuffles:
+    if family.partly_reshuffles:
         raise ValueError(
-            "Groups without replacement draw everything through their own cursors, so they cannot be mixed with other "
+            "Groups without replacement keep a shuffled order of their own, so they cannot be mixed with other "
             "families. Pass varmix.Groups(labels), which draws with replacement, or say which allocation you want."
         )
-    if not components.reshuffles:
+    if not family.reshuffles:
         return stratified
-    space = components.space
+    space = family.space
     if learner.limits is not None and isinstance(space, Points):
         return Shuffled(space.n if space.target is None else int(np.count_nonzero(space.target)))
     return round_robin
 
 
-def _check_part(name: str, part: object, kind: type, example: str) -> None:
+def _check_part(name: str, part: object, base: type, base_name: str, example: str) -> None:
     """Raise `TypeError` for a part that is no instance of its base class."""
-    if not isinstance(part, kind):
-        base = f"{kind.__module__.replace('._base', '').replace('_core.allocation', 'allocate')}.{kind.__name__}"
-        raise TypeError(f"{name} must be {example}, or an instance of a subclass of {base}; got {part!r}.")
+    if not isinstance(part, base):
+        raise TypeError(f"{name} must be {example}, or an instance of a subclass of {base_name}; got {part!r}.")
 
 
 def as_sampler(
@@ -206,12 +218,13 @@ class Sampler:
         missing.
     learner : Learner, optional
         Learner that adapts the mixture. Default: `Cautious()` for groups without replacement, which samples uniformly
-        until the learned mixture has proven useful; otherwise `BarrierNewton()`, which is always on.
+        until the learned mixture has proven useful; otherwise `BarrierNewton()`, whose mixture is drawn from at once.
     gamma : float, optional
-        Smallest share of the uniform component; no weight exceeds `1 / gamma`. Default: 0.1, or the learner's own.
+        Smallest share of the uniform component. With exact weights no weight exceeds `1 / gamma`. Default: 0.1, or the
+        learner's own.
     allocate : Allocation, optional
-        How the slots of a batch are distributed over components. Default: `stratified`. For groups without replacement
-        `Shuffled`, or `round_robin` with a learner that is always on.
+        How the slots of a batch are distributed over components (or groups). Default: `stratified`. For groups without
+        replacement `Shuffled`, or `round_robin` with a learner other than `Cautious`.
     reweight : Reweight, default exact
         How densities become weights. `exact` is unbiased.
     rng : int, Generator or None, default None
@@ -250,16 +263,16 @@ class Sampler:
         history: bool = False,
     ) -> None:
         if not isinstance(history, bool):
-            raise TypeError(f"history must be True or False, got {_shown(history)}.")
-        components, learner, allocate = resolve(sources, learner, gamma, allocate)
-        self._components = components
+            raise TypeError(f"history must be True or False, got {_short_repr(history)}.")
+        family, learner, allocate = resolve(sources, learner, gamma, allocate)
+        self._family = family
         self._learner = learner
-        self._allocate = allocate
-        self.reweight = reweight
+        self._allocation = allocate
+        self.reweight = reweight  # its setter checks that it fits the family
         self._uniforms = Uniforms(rng)
-        self._learned = learner.init(components.k)
-        self._mixture = learner.played(self._learned)
-        self._allocation = allocate.init(len(components.lanes(self._mixture)))
+        self._learner_state = learner.init(family.k)
+        self._mixture = learner.played(self._learner_state)
+        self._allocation_state = allocate.init(len(family.lanes(self._mixture)))
         self._ledger = Ledger()
         self._meter = self._make_meter()
         self._history = self._make_history() if history else None
@@ -269,7 +282,7 @@ class Sampler:
     @property
     def components(self) -> Family:
         """The family that is drawn from, with the uniform component."""
-        return self._components
+        return self._family
 
     @property
     def learner(self) -> Learner[Any]:
@@ -279,7 +292,7 @@ class Sampler:
     @property
     def allocate(self) -> Allocation:
         """How the slots of a batch are distributed over components."""
-        return self._allocate
+        return self._allocation
 
     @property
     def reweight(self) -> Reweight:
@@ -288,10 +301,12 @@ class Sampler:
 
     @reweight.setter
     def reweight(self, reweight: Reweight) -> None:
-        _check_part("reweight", reweight, Reweight, "a reweighting such as varmix.reweight.exact")
-        if reweight.by_point and not self._components.knows_inclusion:
+        _check_part(
+            "reweight", reweight, Reweight, "varmix.reweight.Reweight", "a reweighting such as varmix.reweight.exact"
+        )
+        if reweight.by_point and not self._family.knows_inclusion:
             raise TypeError(
-                f"{reweight!r} weights every point of a set, and {self._components!r} over {self._components.space} "
+                f"{reweight!r} weights every point of a set, and {self._family!r} over {self._family.space} "
                 f"does not know with what probability a set includes a point. Use varmix.KDpp, or reweight by "
                 f"varmix.reweight.exact."
             )
@@ -305,13 +320,13 @@ class Sampler:
 
     @property
     def learned_mixture(self) -> FloatArray:
-        """A copy of the mixture that was learned. It is `mixture`, unless the learner plays another one meanwhile."""
-        return np.array(self._learner.learned(self._learned))
+        """A copy of the mixture that was learned. It differs from `mixture` while `Cautious` mixes in uniform draws."""
+        return np.array(self._learner.learned(self._learner_state))
 
     @property
     def learned_gain(self) -> float:
         """Gain of the learned mixture over uniform draws, whether it is played or not."""
-        gain = self._learner.gain(self._learned)
+        gain = self._learner.gain(self._learner_state)
         return self._meter.gain.value if gain is None else gain
 
     @property
@@ -321,17 +336,17 @@ class Sampler:
 
     @property
     def gain(self) -> Interval:
-        """How many times smaller the second moment was than under uniform sampling, with a 95 % interval.
+        """Second moment of uniform sampling divided by that of the draws so far, with a 95 % interval.
 
-        It is the gain of the mixtures that were played. Before there is feedback it is `1 [?]`.
+        Above one, the weighted estimates vary less than uniform draws would. Before there is feedback it is `1 [?]`.
         """
         return self._meter.gain
 
     @property
     def shares(self) -> dict[Hashable, float]:
-        """The share of the draws that each component serves, by name: labels of groups, for example."""
-        shares = self._components.lanes(self._mixture)
-        return dict(zip(self._components.names, shares.tolist(), strict=True))
+        """The share of the draws that each group (or other component) gets, by name."""
+        shares = self._family.lanes(self._mixture)
+        return dict(zip(self._family.names, shares.tolist(), strict=True))
 
     @property
     def history(self) -> History | None:
@@ -341,14 +356,14 @@ class Sampler:
     @property
     def reshuffled(self) -> bool:
         """Whether draws are reshuffled: from groups without replacement, with an allocation that keeps their epochs."""
-        return self._components.reshuffles and self._allocate.keeps_epochs
+        return self._family.reshuffles and self._allocation.keeps_epochs
 
     def draw(self, m: int, batches: int = 1) -> Draw:
         """Draw `m` atoms, or several batches of `m`, and return the receipt.
 
-        All batches of one receipt are drawn with the same mixture, as by several draws without an update between them.
-        Each is `m` consecutive slots. The receipt is one round of feedback, with one norm per slot, so that a compiled
-        loop can take several minibatches between two updates.
+        Several batches are drawn as by several calls of `draw` with no update in between. Each is `m` consecutive slots
+        of one receipt, which takes one round of feedback with one norm per slot. So a compiled loop can process several
+        minibatches between two updates.
 
         Parameters
         ----------
@@ -365,8 +380,8 @@ class Sampler:
         Raises
         ------
         ValueError
-            If a number is below one, or there is nothing to draw. Random numbers and allocation are then unchanged
-            (not the cursors of groups without replacement, if they had moved already).
+            If a number is below one, or there is nothing to draw. Random numbers and the allocation are then rolled
+            back; groups without replacement may have advanced.
 
         Examples
         --------
@@ -377,28 +392,28 @@ class Sampler:
         (3, 2)
         >>> sampler.update(draw, norms=np.ones(6))
         """
-        if type(m) is not int or m < 1:
+        if type(m) is not int or m < 1:  # the usual case needs no further check
             m = as_count(m, "m")
         if type(batches) is not int or batches != 1:
             batches = as_count(batches, "batches")
             as_count(m * batches, "m * batches")
         mark = self._uniforms.mark()
         try:
-            atoms, ratios, density, weights, groups, allocation = self._components.sample(
-                self._mixture, m, batches, self._allocate, self._allocation, self._uniforms
+            atoms, ratios, density, weights, groups, allocation_state = self._family.sample(
+                self._mixture, m, batches, self._allocation, self._allocation_state, self._uniforms
             )
-            if not self._exact:
+            if not self._exact:  # the weights above are the exact ones
                 weights = self._weigh(atoms, density)
         except BaseException:  # an empty buffer, for example: the next draw must get the same numbers
             self._uniforms.rewind(mark)
             raise
-        self._allocation = allocation
+        self._allocation_state = allocation_state
         return seal_draw(atoms, weights, ratios, density, self._ledger.issue(), self._ledger.sampler_id, groups)
 
     def _weigh(self, atoms: IntArray, density: FloatArray) -> FloatArray:
         """Return the weights of atoms, or of the points of sets."""
         if self._reweight.by_point:
-            density = self._components.point_density(atoms, self._mixture)
+            density = self._family.point_density(atoms, self._mixture)
         weights = np.asarray(self._reweight(density))
         if weights.shape != density.shape:
             raise ValueError(
@@ -408,7 +423,7 @@ class Sampler:
         return weights
 
     def draw_all(self) -> Draw:
-        """Return a receipt that lists every atom once, for feedback with full information.
+        """Return a receipt that lists every atom (with a positive target) once, to learn from all losses.
 
         Its weighted mean is exactly the mean under the target; reweighting does not apply. Feedback for it reaches the
         learner, but not the meter, because nothing was sampled.
@@ -425,17 +440,18 @@ class Sampler:
         ValueError
             If there are no atoms yet.
         """
-        space = self._components.space
+        space = self._family.space
         if not isinstance(space, Points):
             raise TypeError(f"draw_all lists all atoms, and {space} has e^{space.log_count:.0f} of them. Use draw.")
         if space.n == 0:
-            raise ValueError(f"{self._components!r} is empty, so there is nothing to list. Insert something first.")
+            raise ValueError(f"{self._family!r} is empty, so there is nothing to list. Insert something first.")
         if space.target is None:
             atoms, weights = space.atoms, np.ones(space.n)
         else:
             atoms = np.flatnonzero(space.target)
             weights = space.target[atoms] * len(atoms)
-        ratios = self._components.ratios(atoms)
+        # Evidence divides by the density of a uniform draw from the listed atoms, 1 / weights.
+        ratios = self._family.ratios(atoms)
         serial, sampler_id = self._ledger.issue(), self._ledger.sampler_id
         return seal_draw(atoms, weights, ratios, 1.0 / weights, serial, sampler_id, complete=True)
 
@@ -461,8 +477,7 @@ class Sampler:
         evidence = Evidence.from_draw(draw, norms)
         if gradient is not None and draw.complete:
             raise ValueError("draw_all samples nothing, so its gradient has no sampling noise: leave gradient out.")
-        mean = None if gradient is None else self._meter.check_gradient(gradient)
-        self.learn(draw, evidence, evidence.norms, None, mean)
+        self.learn(draw, evidence, evidence.norms, gradient=self._meter.check_gradient(gradient))
 
     def check(self, draw: Draw) -> None:
         """Raise an error if feedback for a receipt would be refused.
@@ -475,12 +490,15 @@ class Sampler:
         Raises
         ------
         TypeError
-            If it is no receipt.
+            If it is not a receipt.
         ValueError
             If another sampler issued the receipt, or it was already used.
         """
         if type(draw) is not Draw:
-            raise TypeError(f"update takes the receipt of a draw and then its norms; got {type(draw).__name__} first.")
+            raise TypeError(
+                f"update takes the receipt of a draw (a varmix.Draw) and then its norms; got {type(draw).__name__} "
+                f"first."
+            )
         self._ledger.check(draw.serial, draw.sampler_id)
 
     def learn(
@@ -509,14 +527,15 @@ class Sampler:
         gradient : array, optional
             The mean gradient, as `GainMeter.check_gradient` returns it. Default: None.
         """
-        learned = self._learner.step(self._learned, evidence)
+        learner_state = self._learner.step(self._learner_state, evidence)
         if norms is not None:
-            self._components.observe(draw, norms)
-        self._learned, self._mixture = learned, self._learner.played(learned)
+            self._family.observe(draw, norms)
+        # Only now, so that an exception in either leaves the sampler as it was.
+        self._learner_state, self._mixture = learner_state, self._learner.played(learner_state)
         self._ledger.use(draw.serial)
         if moments is not None:
             self._meter.add_moments(moments, gradient)
-        elif not draw.complete:
+        elif not draw.complete:  # draw_all samples nothing, so it has no gain to measure
             self._meter.add(evidence, gradient)
         if self._history is not None and self._history.count_update():
             self._record()
@@ -525,17 +544,17 @@ class Sampler:
         return GainMeter(reshuffled=self.reshuffled, switches=self._learner.limits is not None)
 
     def _make_history(self) -> History:
-        return History(self._components.names, self._components.masses, self._learner.limits)
+        return History(self._family.names, self._family.masses, self._learner.limits)
 
     def _record(self) -> None:
         """Add the present shares and gain to the history."""
         assert self._history is not None
-        shares = self._components.lanes(self._mixture)
+        shares = self._family.lanes(self._mixture)
         self._history.record(self._meter.draws, shares, self._meter.gain, self.learned_gain)
 
     def end_epoch(self) -> None:
-        """End an epoch of the components: resplit groups, for example, are divided anew."""
-        self._components.end_epoch()
+        """Report the end of an epoch to the components. Groups with `resplit` then divide their points by norm."""
+        self._family.end_epoch()
 
     def state_dict(self) -> State:
         """Return the state needed to resume exactly.
@@ -550,8 +569,8 @@ class Sampler:
             **self._ledger.state_dict(),
             "settings": self._settings(),
             "uniforms": self._uniforms.state_dict(),
-            "allocation": self._allocation.copy(),
-            "learner": save_state(self._learned),
+            "allocation": self._allocation_state.copy(),
+            "learner": save_state(self._learner_state),
             "components": self.components.state_dict(),
             "meter": self._meter.state_dict(),
         }
@@ -560,8 +579,8 @@ class Sampler:
     def load_state_dict(self, state: State) -> None:
         """Resume where `state` was saved.
 
-        Build the sampler with the same arguments first, `history` included: data and settings are not part of the
-        state.
+        Build the sampler with the same data and arguments first, `history` included. The state holds settings only to
+        check that they are the same.
 
         Parameters
         ----------
@@ -581,9 +600,9 @@ class Sampler:
             ledger = Ledger.loaded(state)
             uniforms = Uniforms(0)
             uniforms.load_state_dict(state["uniforms"])
-            learned = load_state(self.learner, self.components.k, state["learner"])
-            allocation = restore_array(state["allocation"], self._allocation, "allocation")
-            self._allocate.check_state(allocation)
+            learner_state = load_state(self._learner, self._family.k, state["learner"])
+            allocation_state = restore_array(state["allocation"], self._allocation_state, "allocation")
+            self._allocation.check_state(allocation_state)
             meter = self._make_meter()
             meter.load_state_dict(state["meter"])
             if meter.batches > ledger.serial:
@@ -593,10 +612,11 @@ class Sampler:
                 )
             if self._history is not None:
                 self._check_saved_history(state["history"], ledger.serial, meter.draws)
-            self.components.load_state_dict(state["components"])  # the last that can fail, and all or nothing itself
-        self._uniforms, self._ledger, self._learned, self._allocation = uniforms, ledger, learned, allocation
-        self._mixture = self._learner.played(learned)
-        # Both were checked above, and are loaded in place, because users may hold them.
+            self._family.load_state_dict(state["components"])  # the last step that can fail; it loads all or nothing
+        self._uniforms, self._ledger = uniforms, ledger
+        self._learner_state, self._allocation_state = learner_state, allocation_state
+        self._mixture = self._learner.played(learner_state)
+        # Copies of meter and history were loaded above, to check them. These are loaded in place: users may hold them.
         self._meter.load_state_dict(state["meter"])
         if self._history is not None:
             self._history.load_state_dict(state["history"])
@@ -638,10 +658,10 @@ class Sampler:
 
     def _settings(self) -> dict[str, State]:
         parts = {"learner": self.learner, "allocate": self.allocate, "reweight": self.reweight}
-        return {name: _describe(part) for name, part in parts.items()}
+        return {name: _settings_of(part) for name, part in parts.items()}
 
     def __str__(self) -> str:
-        components, space = self._components, self._components.space
+        components, space = self._family, self._family.space
         heading = f"Sampler: {self._meter.draws:,} draws with feedback, gain {self.gain}, {self._describe_learner()}"
         bars = format_bars(
             components.names,
@@ -668,19 +688,19 @@ class Sampler:
         return f"Sampler({self.components!r}, learner={self.learner!r}, allocate={self.allocate!r})"
 
 
-def _describe(part: object) -> State:
+def _settings_of(part: object) -> State:
     """Return the class of a part and, for a dataclass, its settings, as a checkpoint holds them."""
     settings = {}
     if is_dataclass(part):
-        settings = {field.name: _plain(getattr(part, field.name)) for field in fields(part)}
+        settings = {field.name: _as_plain(getattr(part, field.name)) for field in fields(part)}
     return {"class": type(part).__name__, **settings}
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, Learner):  # inside another
-        return _describe(value)
+def _as_plain(value: object) -> object:
+    if isinstance(value, Learner):  # a learner wrapped by another
+        return _settings_of(value)
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
         return value.copy()
-    return [_plain(entry) for entry in value] if isinstance(value, (tuple, list)) else value
+    return [_as_plain(entry) for entry in value] if isinstance(value, (tuple, list)) else value

@@ -6,10 +6,10 @@ A lane is what a family draws from: one of its components, or one of its groups.
 |---|---|---|
 | `stratified` | one in each of m equal parts of the cumulative shares | draws with replacement (the default) |
 | `systematic` | equally spaced, with one random offset | often less variance, sometimes more |
-| `independent` | each slot on its own | the paper's text |
-| `one_component` | one lane for the whole batch | the authors' published code; for comparison only |
+| `independent` | each slot on its own | what the paper (Borsos et al., 2019) describes |
+| `one_component` | one lane for the whole batch | what the paper's authors published as code; for comparison only |
 | `Shuffled` | dealt like cards over an epoch | groups without replacement (the default) |
-| `round_robin` | the lane that is most behind, no randomness | groups without replacement, small batches |
+| `round_robin` | the lane furthest below its share, no randomness | groups without replacement, small batches |
 
 The first four serve every lane `m * share` slots in expectation, so estimates are unbiased. The last two keep counts
 close to the shares over time, which groups without replacement need.
@@ -49,7 +49,7 @@ __all__ = [
 class Independent(Allocation):
     """Draw the lane of every slot independently, as in the paper.
 
-    `varmix.allocate.independent` is the ready instance.
+    Use it as `varmix.allocate.independent`.
 
     Examples
     --------
@@ -76,9 +76,11 @@ class Independent(Allocation):
 
 @final
 class Stratified(Allocation):
-    """Draw slot r at (r + U_r) / m of the cumulative shares, with independent U_r.
+    """Draw one lane from each of m equal parts of the cumulative shares.
 
-    The variance is never larger than with independent slots. `varmix.allocate.stratified` is the ready instance.
+    Slot r gets the lane whose interval of the cumulative shares contains (r + U_r) / m, with independent uniform U_r.
+
+    The variance is never larger than with independent slots. Use it as `varmix.allocate.stratified`.
 
     Examples
     --------
@@ -108,10 +110,12 @@ class Stratified(Allocation):
 
 @final
 class Systematic(Allocation):
-    """Draw slot r at (r + U) / m of the cumulative shares, with one U for the batch.
+    """Draw equally spaced lanes.
+
+    Slot r gets the lane whose interval of the cumulative shares contains (r + U) / m, with one uniform U for the batch.
 
     The variance is usually below that of `stratified`, but it can be above that of independent slots.
-    `varmix.allocate.systematic` is the ready instance.
+    Use it as `varmix.allocate.systematic`.
 
     Examples
     --------
@@ -142,7 +146,7 @@ class OneComponent(Allocation):
     """Draw one lane for the whole batch, as the authors' published code does.
 
     The variance is far larger than with the other allocations, so this is for comparison only.
-    `varmix.allocate.one_component` is the ready instance.
+    Use it as `varmix.allocate.one_component`.
 
     Examples
     --------
@@ -163,7 +167,7 @@ class OneComponent(Allocation):
         return np.repeat(lanes, m), state
 
     def __repr__(self) -> str:
-        return "onecomponent"
+        return "one_component"
 
 
 @final
@@ -171,8 +175,7 @@ class RoundRobin(Allocation):
     """Serve the lane with the largest credit, slot by slot, across batches.
 
     Every slot adds the share of each lane to its credit, and the lane that is served pays one. Nothing is random. With
-    fixed shares no lane ever gets a whole slot more than its share. `varmix.allocate.round_robin` is the ready
-    instance.
+    fixed shares no lane ever gets a whole slot more than its share. Use it as `varmix.allocate.round_robin`.
 
     Examples
     --------
@@ -213,15 +216,15 @@ class RoundRobin(Allocation):
 class Shuffled(Allocation):
     """Deal lanes like cards: with shares equal to the sizes of the groups, this is plain reshuffling.
 
-    Each slot draws a lane in proportion to the slots that the lane should still get in this epoch. So a lane's count
-    over an epoch is its share of the epoch, up to rounding, while a single batch holds as many points of a group as
-    chance makes it, as with `shuffle=True`. If the share of a lane is no whole number of slots per epoch, it gets one
-    slot more in some epochs.
+    Each slot draws a lane in proportion to the slots that the lane should still get in this epoch. So the number of
+    slots that a lane gets in an epoch is its share, up to rounding. The number in a single batch varies, as with
+    `shuffle=True`. If the share of a lane is not a whole number of slots per epoch, it gets one slot more in some
+    epochs.
 
     Parameters
     ----------
     period : int
-        Slots in an epoch: the number of points.
+        Slots in an epoch: the number of points that can be drawn.
 
     Examples
     --------
@@ -266,10 +269,10 @@ class Shuffled(Allocation):
 
 def _check_credits(credit: FloatArray, most: float) -> None:
     """Raise `CheckpointError` if credits do not sum to zero, or one is larger than possible."""
-    if np.abs(credit).max() > most:  # first, because the sum may overflow
+    if np.abs(credit).max() > most:  # checked first, because the sum below could overflow
         raise CheckpointError(
-            f"The saved allocation owes a lane {np.abs(credit).max():.3g} slots; at most {most:g} are possible: the "
-            f"state is damaged."
+            f"The saved allocation has a credit of {np.abs(credit).max():.3g} slots; at most {most:g} are possible: "
+            f"the state is damaged."
         )
     if abs(credit.sum()) > 1e-6 * len(credit):
         raise CheckpointError(

@@ -87,7 +87,7 @@ def best_mixture(evidence: Evidence, *, gamma: float = 0.0, tolerance: float = 1
         x = _newton_point(evidence, w, gamma)
         better = _line_search(evidence, w, x, value)
         lower, narrower = evidence.value(better), _compute_gap(better, evidence.gradient(better), gamma)
-        if lower >= value and narrower >= gap:  # the step gains less than the cost can resolve
+        if lower >= value and narrower >= gap:  # the step gains less than a rounding error of the cost
             break
         w, value, gap = better, lower, narrower
     return Best(w, value * scale, gap * scale)
@@ -109,7 +109,7 @@ def _compute_gap(w: FloatArray, g: FloatArray, gamma: float) -> float:
 
 
 def _line_search(evidence: Evidence, w: FloatArray, x: FloatArray, value: float) -> FloatArray:
-    """Halve the step from w to x until the cost falls by at least a tenth of slope times step, up to rounding."""
+    """Halve the step from w to x until the cost falls by a tenth of slope times step or more, up to rounding errors."""
     slope = float(evidence.gradient(w) @ (x - w))
     step = 1.0
     while step > 1e-12:

@@ -20,8 +20,8 @@ class History:
 
     A sampler that was built with `history=True` fills one. It keeps at most 512 entries. With more than 2,048
     components it keeps fewer, but at least 16. When it is full, it drops every second entry, and from then on records
-    half as many updates. So memory is bounded, and the entries of a long run are evenly spaced in updates. Which
-    updates are recorded depends only on the number of updates.
+    half as many updates. Memory is therefore bounded, and the entries of a long run are evenly spaced in updates. Only
+    the number of updates decides which of them are recorded.
 
     It keeps all components; `varmix.plot.shares` plots the largest. Components keep the names from when the sampler was
     built. With `resplit="norms"`, "cat, norms 3/3" always names the points labelled cat that have the largest norms at
@@ -100,7 +100,7 @@ class History:
 
     @property
     def shares(self) -> dict[Hashable, FloatArray]:
-        """Share of the next draws that each component serves, by name: one array with a number per entry."""
+        """Share of the next draws that each component gets, by name: an array with one number per entry."""
         columns = self._shares[: self._length].T.copy()
         return dict(zip(self._names, columns, strict=True))
 
@@ -111,12 +111,12 @@ class History:
 
     @property
     def gain_low(self) -> FloatArray:
-        """Lower end of the gain's 95 % interval, one per entry. 0 if nothing was known."""
+        """Lower end of the gain's 95 % interval, one per entry. 0 if the gain was unknown."""
         return self._gains[: self._length, LOW].copy()
 
     @property
     def gain_high(self) -> FloatArray:
-        """Upper end of the gain's 95 % interval, one per entry. Infinite if nothing was known."""
+        """Upper end of the gain's 95 % interval, one per entry. Infinite if the gain was unknown."""
         return self._gains[: self._length, HIGH].copy()
 
     @property
@@ -182,7 +182,7 @@ class History:
         Parameters
         ----------
         state : dict
-            What `state_dict` returned.
+            Return value of `state_dict`.
 
         Raises
         ------

@@ -34,7 +34,7 @@ def vrb(
     theta : float, default 0.1
         Share of the uniform component.
     gamma : float or array-like of shape (n,), optional
-        What is added to the sums: one positive number, or one per point. Default: the mean squared norm so far.
+        Positive number added to the sums, or one number per point. Default: the mean squared norm so far.
     rng : int or numpy.random.Generator, optional
         Seed, or a generator to take one from. Default: None, a new seed.
 
@@ -51,7 +51,7 @@ def vrb(
     Notes
     -----
     It differs from the paper in three points. The default gamma is the mean squared norm so far instead of n L / theta,
-    so no bound L on the squared norms is needed and the sampler learns within few epochs. The sums, and so gamma, are
+    so the sampler needs no bound L on the squared norms and learns within a few epochs. The sums, and so gamma, are
     1/n times the paper's, because they divide by densities instead of probabilities. Each row of a batch counts as one
     round of the paper.
 
@@ -154,7 +154,7 @@ def bandit(
     Notes
     -----
     It differs from the paper in two points. The theorem's step contains the mean fourth power of the norms, which is
-    not known; here the largest squared norm so far takes its place, so the scale of the norms does not matter. Each row
+    not known. Here the largest squared norm so far replaces it, so the scale of the norms does not matter. Each row
     of a batch counts as one round of the paper.
 
     References
@@ -242,7 +242,7 @@ def batch_selection(
     n : int
         Number of points.
     pressure : float, default 100.0
-        How many times as likely the largest loss is as the smallest, at least 1. You can set
+        Probability of the largest loss over that of the smallest, at least 1. You can set
         `sampler.components.pressure` between draws, to decrease it during training as the paper does.
     period : int, optional
         Number of losses reported between two sorts. Default: n.
@@ -260,8 +260,8 @@ def batch_selection(
 
     Notes
     -----
-    Points whose loss is not known yet rank first. Like the paper, the sampler sorts from time to time and not after
-    every batch.
+    Points without a known loss rank first. As in the paper, the sampler sorts from time to time and not after every
+    batch.
 
     References
     ----------
@@ -281,7 +281,7 @@ def batch_selection(
 def stratified_sampling(
     labels: ArrayLike, deviations: ArrayLike | None = None, *, rng: int | np.random.Generator | None = None
 ) -> Sampler:
-    """Return stratified sampling, which gives each stratum slots in proportion to its size times its deviation.
+    """Return stratified sampling: each stratum gets slots in proportion to its size times its deviation.
 
     Stratum j gets the share `|C_j| v_j / sum(|C| v)` of every batch, where v_j is the standard deviation of the
     gradients in it. Within a stratum points are uniform. The shares are fixed: feedback changes nothing. Estimates are
@@ -304,12 +304,12 @@ def stratified_sampling(
     Raises
     ------
     ValueError
-        If a deviation is not positive and finite, or their number is not that of the strata.
+        If a deviation is not positive and finite, or there is not one deviation per stratum.
 
     Notes
     -----
     The paper rounds the numbers of slots, and weights by size divided by the rounded numbers. Here the numbers of slots
-    have the exact expectation, and the weights follow from the shares. So small batches are unbiased too.
+    are random with the exact means, and the weights follow from the shares. Small batches are therefore unbiased, too.
 
     References
     ----------
@@ -326,8 +326,8 @@ def stratified_sampling(
     spread = np.ones(len(sizes)) if deviations is None else as_vector(deviations, "deviations", len(sizes))
     if spread.min() <= 0:
         raise ValueError(
-            f"deviations must be positive, because a stratum with deviation 0 would never be drawn; that of "
-            f"{strata.labels[spread.argmin()].item()!r} is {spread.min():.3g}."
+            f"deviations must be positive, because a stratum with deviation 0 would never be drawn; stratum "
+            f"{strata.labels[spread.argmin()].item()!r} has {spread.min():.3g}."
         )
     shares = sizes * (spread / spread.max())
     return Sampler(strata, learner=Fixed(shares / shares.sum()), rng=rng)

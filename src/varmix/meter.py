@@ -20,12 +20,12 @@ NORMAL_QUANTILE = 1.959963984540054  # standard deviations on either side of a 9
 RESHUFFLED, REPLACED = (OFF_BELOW, ON_ABOVE), (OFF_BELOW, 3.5)
 QUIET = 0.1  # noise below which reducing it hardly changes the loss
 NOISE_CAVEAT = (
-    "Less noise lowers the loss only where noise limits progress and the step is as long as noise allows: you may need "
-    "a longer step. This says nothing about held-out loss."
+    "Less noise lowers the loss only if noise limits progress and the step is as long as the noise allows, so you may "
+    "need a longer step. This says nothing about held-out loss."
 )
 MAX_ROUNDING_ERROR = 1e-6  # of the sums of a very long run, relative to their size
-LARGEST_WEIGHT = 1e120  # of a saved meter, and its largest density: squares of sums stay finite
-MIN_EXACT_SQUARE = 1e-290  # below it squares lose their digits
+LARGEST_WEIGHT = 1e120  # of a saved meter, so that squares of sums stay finite
+MIN_EXACT_SQUARE = 1e-290  # squares below it lose digits
 
 
 class Interval(NamedTuple):
@@ -56,7 +56,7 @@ class Interval(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """What the meter needs to know about a receipt: its number of draws, and means over them.
+    """Summary of a receipt for the meter: its number of draws, and means over them.
 
     With r = 1 / density and l the norms:
 
@@ -113,17 +113,17 @@ class GainMeter:
 
     A sampler feeds its own meter, `sampler.meter`. Build one yourself to measure part of a run.
 
-    With r = 1 / density, the mean of r l^2 over draws estimates the second moment that uniform sampling would have had,
-    and the mean of r^2 l^2 that of the mixture, whatever the reweighting. Their ratio is the **gain** G, per draw. It
-    bounds nothing else: it shows in the loss only where noise limits progress and the step is as long as noise allows,
-    so a longer step may be needed. It says nothing about held-out loss.
+    With r = 1 / density, the mean of r l^2 over draws estimates the second moment of uniform sampling. The mean of
+    r^2 l^2 estimates the second moment of the mixture with exact weights, even if the sampler reweights otherwise. The
+    ratio of the two is the **gain** G, per draw. A gain lowers the loss only if noise limits progress and the step is
+    as long as the noise allows, so you may need a longer step. It says nothing about held-out loss.
 
     To see whether noise limits progress, also pass the weighted mean gradient of each batch. The meter then estimates
-    the **noise** of that mean, `tr Cov(mean) / |gradient|^2`. Successive means share nothing but the gradient, so their
-    inner product estimates its squared norm under any allocation.
+    the **noise** of that mean, `tr Cov(mean) / |gradient|^2`. Successive means have only the gradient in common, so
+    their inner product estimates its squared norm under any allocation.
 
-    The confidence interval treats receipts as independent (delta method for a ratio of sums). Each counts by its number
-    of draws, so the gain is that of all draws, also when receipts hold different numbers of batches.
+    The confidence interval treats receipts as independent (delta method for a ratio of sums). A receipt counts in
+    proportion to its number of draws, so the gain refers to all draws even if receipts differ in size.
 
     The gain of a whole run includes the time when nothing had been learned yet. `gain_since_last_call` shows the
     present gain, which predicts better how a run will end.
@@ -131,9 +131,11 @@ class GainMeter:
     Parameters
     ----------
     window : int, optional
-        Forget over about this many receipts; `covered` says how many count at present. Default: None, the whole run.
+        Number of receipts after which old ones are mostly forgotten; `covered` is the number that counts at present.
+        Default: None, which forgets nothing.
     reshuffled : bool, default False
-        Whether the draws come from groups without replacement. The verdict asks more of draws with replacement.
+        Whether the draws come from groups without replacement. The verdict requires a larger gain for draws with
+        replacement.
     switches : bool, default False
         Whether the learner samples uniformly by itself while the mixture does not pay, as `Cautious` does. The verdict
         then never advises to switch it off.
@@ -157,7 +159,7 @@ class GainMeter:
         self._numbers[cost.DECAY] = 1.0 if self._window is None else 1.0 - 1.0 / self._window
         self._previous: FloatArray | None = None
 
-    # Views of the numbers, made each time, so that copies of a meter have views of their own. For a receipt with m
+    # These views are made at each access, because copies of a meter need their own views. For a receipt with m
     # draws, a = mean(r l^2) and b = mean(r^2 l^2), in units of the largest second moment seen.
 
     @property
@@ -205,12 +207,12 @@ class GainMeter:
         return float(self._numbers[cost.UNIT])
 
     def update(self, draw: Draw, norms: ArrayLike, *, gradient: ArrayLike | None = None) -> None:
-        """Add a receipt. A sampler feeds its own meter; this is for meters of your own.
+        """Add a receipt to a meter of your own. A sampler feeds its own meter by itself.
 
         Parameters
         ----------
         draw : Draw
-            The receipt, of `draw`: `draw_all` has no sampling to measure.
+            Receipt from `Sampler.draw`. A receipt of `draw_all` was not sampled, so it has nothing to measure.
         norms : array-like of shape (m,)
             Losses or gradient norms, as for `Sampler.update`.
         gradient : array-like, optional
@@ -287,12 +289,12 @@ class GainMeter:
 
     @property
     def gain(self) -> Interval:
-        """Second moment of uniform sampling divided by that of the mixture. Above one is better than uniform."""
+        """Second moment of uniform sampling over that of the mixture. Above one, the mixture is better than uniform."""
         draws, _, _, a, b = self._sums.tolist()
         squares, aa, ab, bb = self._squares.tolist()
-        if min(a, b, aa, bb) == 0.0:  # no loss yet, or none for so long that a window has forgotten it
+        if min(a, b, aa, bb) == 0.0:  # no loss yet, or a window has forgotten all losses
             return Interval(1.0, 0.0, math.inf)
-        ratio, effective = a / b, draws**2 / squares  # number of receipts of equal size that would say as much
+        ratio, effective = a / b, draws**2 / squares  # number of equal receipts with the same information
         if effective <= 1.5:
             return Interval(ratio, 0.0, math.inf)
         variance = max(aa - 2 * ratio * ab + ratio**2 * bb, 0.0) * effective / (effective - 1)
@@ -301,7 +303,7 @@ class GainMeter:
 
     @property
     def covered(self) -> float:
-        """How many receipts gain and noise are about: all of them, or with a window about that many.
+        """Number of receipts that gain and noise cover: all of them, or about `window` of them.
 
         Examples
         --------
@@ -348,7 +350,7 @@ class GainMeter:
 
     @property
     def noise(self) -> float | None:
-        """Variance of the mean gradient divided by its squared norm. None without gradients, inf if all is noise."""
+        """Variance of the mean gradient over its squared norm. None without gradients, infinite for pure noise."""
         number, inner, square, _, _ = self._pairs.tolist()
         if number < 2:
             return None
@@ -364,7 +366,7 @@ class GainMeter:
         return (uniform - max(inner, 0.0) / number * size) / variance if variance > 0.0 else math.inf
 
     def verdict(self) -> str:
-        """Return in words what was measured, and whether to keep adaptive sampling on.
+        """Return the gain in words, with advice whether to keep adaptive sampling on.
 
         Returns
         -------
@@ -388,7 +390,7 @@ class GainMeter:
     def _advice(self, gain: Interval) -> str:
         if self._switches and gain.value < self._off_below:
             gained = "That is not distinguishable from no gain" if gain.low <= 1.0 else "That is a small gain"
-            return f"{gained}, and a mixture is played only as far as it pays, so nothing has to be switched off."
+            return f"{gained}, and the learner plays the mixture only as far as it pays, so nothing needs switching off."
         if gain.high < 1.0:
             return "The mixture makes the variance larger: switch it off."
         if gain.low <= 1.0:
@@ -428,10 +430,10 @@ class GainMeter:
         return numbers | {"verdict": self.verdict()}
 
     def state_dict(self) -> State:
-        """Return what was measured, as arrays and numbers.
+        """Return the measurements as arrays and numbers.
 
-        The last mean gradient is not part of it, because it is as large as the model. So the noise leaves out the pair
-        of batches before and after a checkpoint.
+        The last mean gradient is not included, because it is as large as the model. The noise therefore leaves out the
+        pair of batches before and after a checkpoint.
 
         Returns
         -------
@@ -456,12 +458,12 @@ class GainMeter:
         Parameters
         ----------
         state : dict
-            What `state_dict` returned.
+            Return value of `state_dict`.
 
         Raises
         ------
         CheckpointError
-            If the state is damaged, or of a meter with another window. The meter is then unchanged.
+            If the state is damaged, or belongs to a meter with another window. The meter is then unchanged.
         """
         require_entries(state, set(self.state_dict()), "a GainMeter")
         with wrap_load_errors("a GainMeter"):
@@ -486,7 +488,7 @@ class GainMeter:
     def _check_sums(
         self, batches: int, draws: int, largest: float, sums: FloatArray, squares: FloatArray, recent: FloatArray
     ) -> None:
-        """Raise `CheckpointError` for sums that no receipts can have: second moments are at most one unit."""
+        """Raise `CheckpointError` for sums that no receipts can have. Second moments are at most one unit."""
         m, r, rr, a, b = sums.tolist()
         mm, aa, ab, bb = squares.tolist()
         _require_sound(
@@ -502,7 +504,7 @@ class GainMeter:
         )
         _require_sound(_is_at_most(a, m) and _is_at_most(b, m), "second moments that are too large")
         _require_sound(
-            # `largest` does not bound b / a: weights of shards of different sizes are scaled, densities are not.
+            # `largest` does not bound b / a: shards of different sizes scale the weights, but not the densities.
             _is_at_most(b, LARGEST_WEIGHT * a) and _is_at_most(a, b * LARGEST_WEIGHT),
             "second moments that contradict each other",
         )
@@ -531,7 +533,7 @@ class GainMeter:
 
 
 def _check_counts(batches: int, draws: int, largest: float, unit: float, arrays: tuple[FloatArray, ...]) -> None:
-    """Raise `CheckpointError` if something was measured before the first receipt, or a loss before the unit."""
+    """Raise `CheckpointError` for sums without receipts, or second moments without a unit."""
     sums, squares, recent, pairs = arrays
     if batches:
         _require_sound(draws >= batches and largest > 0.0, "receipts without draws")
@@ -553,7 +555,7 @@ def _check_pairs(batches: int, pairs: FloatArray) -> None:
 
 
 def _is_at_most(x: float, y: float) -> bool:
-    """Return whether x <= y, up to rounding and to numbers so small that their digits are lost."""
+    """Return whether x <= y, up to rounding errors and numbers too small to have exact squares."""
     return x <= y * (1.0 + MAX_ROUNDING_ERROR) + MIN_EXACT_SQUARE
 
 

@@ -50,7 +50,7 @@ def shares(source: History | HasHistory, ax: Axes | None = None) -> Axes:
     """Plot the share of the draws that each component served, over the run.
 
     If components are disjoint groups, a thin dashed line of the same colour shows the component's share of the points
-    (or of the target): what plain sampling would draw. With more than 8 components, 7 lines show those that had the
+    (or of the target), which plain sampling would draw. With more than 8 components, 7 lines show those that had the
     largest shares at any time, and a grey line shows the sum of the others.
 
     Parameters
@@ -94,7 +94,7 @@ def shares(source: History | HasHistory, ax: Axes | None = None) -> Axes:
         total = np.sum([columns[name] for name in others], axis=0)
         rest = None if points is None else sum(points[name] for name in others)
         lines.append((f"{len(others)} others", total, rest, GREY))
-    # In the legend as at the end of the run, from top to bottom.
+    # The legend lists the lines as they end, from top to bottom.
     for name, column, rest, color in sorted(lines, key=lambda line: -float(line[1][-1])):
         label = make_printable(name, longest=MAX_NAME_WIDTH)
         axes.plot(draws, column, color=color, label=_show_label(label), marker=_choose_marker(history))
@@ -185,7 +185,7 @@ def _make_axes(ax: Axes | None) -> Axes:
 
 
 def _choose_components(columns: dict[Hashable, FloatArray]) -> tuple[list[Hashable], list[Hashable]]:
-    """Return the names of the components with the largest shares of the run, and of those to add up."""
+    """Return the names of the components with the largest shares of the run, and the names of the others."""
     if len(columns) <= MAX_LINES:
         return list(columns), []
     ordered = sorted(columns, key=lambda name: -float(columns[name].max()))

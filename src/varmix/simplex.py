@@ -1,4 +1,4 @@
-"""Projection onto, and steps in, the restricted simplex {w >= 0, sum w = 1, w_k >= gamma}."""
+"""Projections onto the restricted simplex {w >= 0, sum w = 1, w_k >= gamma}, and steps inside it."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,8 +61,8 @@ class RestrictedSimplex:
         """Return the mixture x that minimises `<g, x> + 1/2 (x - w)' H (x - w)`.
 
         The result is exact for up to 170 components. With more, the work is limited to about two seconds, or ten
-        factorisations of `H`. A step that needs more ends with projected gradient steps. Its result is then feasible
-        and not worse than `w`, and usually right to many digits.
+        factorisations of `H`. A step that needs more ends with projected gradient steps. Its result is then feasible,
+        no worse than `w`, and usually accurate to many digits.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class RestrictedSimplex:
         return best
 
     def pgd(self, w: ArrayLike, g: ArrayLike, H: ArrayLike, steps: int) -> FloatArray:
-        """Return an approximate minimiser of the problem of `step`, after some projected gradient steps.
+        """Return an approximate solution of the problem of `step`, by projected gradient steps.
 
         Each step has the safe length 1 / ||H||_inf.
 

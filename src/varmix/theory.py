@@ -1,12 +1,12 @@
 """Settings of the paper's theorems for `ONS` and `OGD`, in units of f / n^2, so that n appears nowhere.
 
-The proofs need these settings, but they do not work best in practice. The prescribed gamma exceeds one, and is clipped
-here, until T is about 4,000 (Theorem 1, k = 7) or 280,000 (Theorem 2, k = 100, c = 50). The prescribed steps are tiny.
+The proofs need these settings, but they do not work best in practice. The prescribed gamma exceeds one until T is about 4,000
+(Theorem 1, k = 7) or 280,000 (Theorem 2, k = 100, c = 50); it is clipped here. The prescribed steps are tiny.
 The default learner, `BarrierNewton`, needs no such settings. It is not the algorithm of the theorems, and no bound is
 proven for it.
 
-`L` bounds the squared losses (Assumption 1): pass the largest squared norm that can occur, or feed norms divided by a
-bound on them. `c` is the largest density ratio: pass `components.c`. In print the theorems are numbered 4 and 5.
+`L` bounds the squared losses (Assumption 1): pass the largest squared norm that can occur, or report norms divided by a
+bound on them. `c` is the largest density ratio: pass `components.c`. The printed paper numbers these theorems 4 and 5.
 """
 
 import math
@@ -16,7 +16,7 @@ from varmix._core.validation import as_count, as_fraction, as_positive
 from varmix.learners import OGD, ONS
 from varmix.learners._ogd import SIMPLEX_DIAMETER
 
-MAX_GAMMA = 0.5  # with more on the uniform component there is little left to learn
+MAX_GAMMA = 0.5  # a larger uniform share leaves little to learn
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def full_information(rounds: int, k: int, L: float = 1.0, largest_gamma: float =
     L : float, default 1.0
         Bound on the squared losses.
     largest_gamma : float, default 0.5
-        Where gamma is clipped.
+        Upper limit of gamma.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def partial_information(rounds: int, k: int, c: float, L: float = 1.0, largest_g
     L : float, default 1.0
         Bound on the squared losses.
     largest_gamma : float, default 0.5
-        Where gamma is clipped.
+        Upper limit of gamma.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def gradient_descent(rounds: int, k: int, L: float = 1.0, largest_gamma: float =
     L : float, default 1.0
         Bound on the squared losses.
     largest_gamma : float, default 0.5
-        Where gamma is clipped.
+        Upper limit of gamma.
 
     Returns
     -------

@@ -177,5 +177,5 @@ def test_a_writer_that_is_not_round_robin_is_refused_when_it_shows():
 def test_items_written_behind_the_sampler_are_noticed():
     rb = buffer(filled=10)
     rb.storage.set(torch.arange(10, 15), transitions(5))
-    with pytest.raises(RuntimeError, match="holds 15 items and the sampler knows of 10"):
+    with pytest.raises(RuntimeError, match="holds 15 items, but the sampler knows 10"):
         rb.sample(4)

@@ -149,7 +149,7 @@ DAMAGED = {
     "an order from nowhere": (
         "ranks",
         lambda: {"order": np.array([1, 0, 2, 3])},
-        "differs from the first one before any sort",
+        "differs from the initial one before any sort",
     ),
     "feedback long due": ("ranks", lambda: {"since": 4}, "since must be"),
     "sorted or not": ("ranks", lambda: {"sorted": 1}, "damaged"),

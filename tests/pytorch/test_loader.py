@@ -191,7 +191,7 @@ def test_a_loader_is_plain_shuffling_while_there_is_nothing_to_gain():
             assert draw.weights.tolist() == [1.0] * 10
             loader.update(draw, 1.0 + 0.01 * batch)
         assert sorted(seen) == list(range(100))
-    assert "not distinguishable from no gain, and a mixture is played only as far as it pays" in loader.meter.verdict()
+    assert "no gain, and the learner plays the mixture only as far as it pays" in loader.meter.verdict()
     assert 0.9 < loader.sampler.learned_gain < 1.25
 
 

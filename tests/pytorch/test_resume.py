@@ -117,7 +117,7 @@ def test_receipts_from_before_the_state_are_taken_after_it_was_loaded():
     loader.load_state_dict(state)
     loader.update(draw, torch.ones(8))
     next(iter(loader))
-    with pytest.raises(ValueError, match="given up"):
+    with pytest.raises(ValueError, match="abandoned run"):
         loader.update(late, torch.ones(8))
 
 

@@ -49,7 +49,7 @@ def test_feedback_of_a_run_that_was_given_up_is_refused_however_far_the_new_one_
         buffer.sample(8)
     now = buffer.state_dict()
     for receipt in (before, given_up):
-        with pytest.raises(ValueError, match="by a run that was given up"):
+        with pytest.raises(ValueError, match="by an abandoned run"):
             buffer.update(receipt, np.ones(len(receipt)))
     assert stays(buffer, now)
 

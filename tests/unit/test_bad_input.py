@@ -58,9 +58,9 @@ REFUSED = {
         TypeError,
         r"Without replacement, n must be a number of points, got Subsets",
     ),
-    "a group without target": (lambda: Groups([0, 1], target=[1, 0]), ValueError, "target of group 1 is zero"),
+    "a group without target": (lambda: Groups([0, 1], target=[1, 0]), ValueError, "Group 1 has no points to draw"),
     "smoothing above one": (lambda: Groups([0, 1], smoothing=1.5), ValueError, r"\[0, 1\)"),
-    "smoothed cursors": (lambda: Groups([0, 1], smoothing=0.1, replacement=False), ValueError, "smoothing must be 0"),
+    "smoothed cursors": (lambda: Groups([0, 1], smoothing=0.1, replacement=False), ValueError, "smoothing mixes points .* must be 0"),
     "cursors under an uneven target": (
         lambda: Groups([0, 0, 1], target=[1, 2, 1], replacement=False),
         ValueError,
@@ -444,7 +444,7 @@ def test_updates_need_a_receipt(given, sampler):
 class _FailsInOneCall(_Fails):
     """Draws by a fast path of its own, or fails."""
 
-    def sample(self, mixture, m, batches, allocate, state, uniforms):
+    def sample(self, mixture, m, batches, allocation, state, uniforms):
         atoms, ratios = self.draw(np.zeros(m * batches, dtype=np.int64), uniforms)
         return atoms, ratios, np.ones(len(atoms)), np.ones(len(atoms)), None, state
 

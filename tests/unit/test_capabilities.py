@@ -1,7 +1,9 @@
 """What families, learners, allocations and reweightings can do is declared on their classes, and looked up there."""
 
+import ast
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +42,7 @@ class EvenEven(Even):
 class Faster(Even):
     """Brings a fast path of its own again."""
 
-    def sample(self, mixture, m, batches, allocate, state, uniforms):
+    def sample(self, mixture, m, batches, allocation, state, uniforms):
         atoms = np.zeros(m, np.int64)
         return atoms, np.ones((m, self.k)), np.ones(m), np.ones(m), None, state
 
@@ -394,3 +396,58 @@ def test_an_empty_buffer_is_refused_by_both_paths():
     for method in (replay.sample, partial(Family.sample, replay)):
         with pytest.raises(ValueError, match="empty"):
             method(np.full(replay.k, 1 / replay.k), 3, 1, stratified, np.empty(0), Uniforms(0))
+
+
+# Nothing of ours is guessed
+
+
+SOURCE = Path(varmix.__file__).parent
+# Objects of other libraries and of users: there is no class of ours to look at.
+FOREIGN = {
+    "_sampler.py": {"detach", "cpu", "__array__", "columns", "iloc"},  # tensors, arrays and tables of any library
+    "_core/draw.py": {"register_at_fork"},  # the operating system
+    "_kernels/jit.py": {"_cache"},  # Numba
+    "plot.py": {"history"},  # samplers and loaders, which share no base class
+    "solvers/_linear.py": {"format", "nnz"},  # sparse matrices, without SciPy
+    "learners/_neyman.py": {"masses", "parents"},  # a family, from a layer that learners may not import
+    "estimators/_sgd.py": {"coef_", "classes_"},  # how scikit-learn says that an estimator is fitted
+    "estimators/_kmeans.py": {"cluster_centers_"},
+    "rl/_replay_buffer.py": {"num_envs", "metadata"},  # Gymnasium
+    "rl/_transitions.py": {"spaces", "shape", "dtype"},
+    "torch/_tagging.py": {"__getitems__"},  # PyTorch's datasets and batches
+    "torch/_tensors.py": {"device"},
+}
+
+
+def guesses(tree):
+    """Yield the names that are looked up on an object that may not have them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) > 1:
+            wanted = node.args[1]
+            if node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) == 3):
+                yield wanted.value if isinstance(wanted, ast.Constant) else ast.unparse(wanted)
+
+
+def found_guesses():
+    found = {}
+    for path in SOURCE.rglob("*.py"):
+        names = set(guesses(ast.parse(path.read_text())))
+        if names:
+            found[path.relative_to(SOURCE).as_posix()] = names
+    return found
+
+
+def test_only_objects_of_others_are_asked_for_attributes():
+    assert list(guesses(ast.parse('hasattr(x, "a"), getattr(x, "b", 1), getattr(x, "c")'))) == ["a", "b"]
+    for file, names in found_guesses().items():
+        unexpected = names - FOREIGN.get(file, set())
+        assert not unexpected, f"{file} asks objects for {unexpected}: declare it on a base class"
+
+
+def test_cautious_is_named_where_it_is_a_default_and_nowhere_else():
+    naming = set()
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        if any(isinstance(node, ast.Name) and node.id == "Cautious" for node in ast.walk(tree)):
+            naming.add(path.relative_to(SOURCE).as_posix())
+    assert naming == {"_sampler.py", "learners/_cautious.py", "torch/_interleave.py"}

@@ -273,7 +273,7 @@ def test_a_mixture_that_was_not_earned_is_refused():
     sampler = varmix.vrm(Groups([0, 0, 1]), learner=Cautious(), rng=0)
     state = sampler.state_dict()
     state["learner"]["mixture"] = np.array([0.5, 0.4, 0.1])
-    with pytest.raises(varmix.CheckpointError, match="not the one that the saved gain leads to"):
+    with pytest.raises(varmix.CheckpointError, match="does not follow from the saved gain"):
         sampler.load_state_dict(state)
 
 

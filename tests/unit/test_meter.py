@@ -136,7 +136,7 @@ def test_the_verdict_promises_no_speed():
     """A ratio of second moments bounds nothing: it says where it shows, and that a longer step may be needed."""
     for reshuffled, mixture in ((True, [0.3, 0.6, 0.1]), (False, [0.3, 0.6, 0.1])):
         verdict = _measure(_sampler(mixture), GainMeter(reshuffled=reshuffled), 3000).verdict()
-        assert "only where noise limits progress and the step is as long as noise allows" in verdict
+        assert "only if noise limits progress and the step is as long as the noise allows" in verdict
         assert "you may need a longer step" in verdict
         assert "nothing about held-out loss" in verdict
         assert "speed" not in verdict

@@ -157,12 +157,12 @@ def test_a_run_that_was_given_up_is_told_from_the_one_that_goes_on(sampler):
     state = sampler.state_dict()
     given_up = [sampler.draw(2) for _ in range(3)]
     sampler.load_state_dict(state)
-    with pytest.raises(ValueError, match="by a run that was given up"):
+    with pytest.raises(ValueError, match="by an abandoned run"):
         sampler.update(given_up[0], [1.0, 2.0])
     going_on = [sampler.draw(2) for _ in range(5)]  # by now every serial of the other run has come again
     before = sampler.state_dict()
     for draw in given_up:
-        with pytest.raises(ValueError, match="by a run that was given up"):
+        with pytest.raises(ValueError, match="by an abandoned run"):
             sampler.update(draw, [1.0, 2.0])
     assert varmix.testing.same(sampler.state_dict(), before)
     for draw in (early, *going_on):

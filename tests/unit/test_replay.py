@@ -130,7 +130,7 @@ class Buffers(RuleBasedStateMachine):
         given_up = self.sampler.draw(m)
         self.sampler.load_state_dict(state)
         self.receipts.append(self.sampler.draw(m))
-        with pytest.raises(ValueError, match="a run that was given up"):
+        with pytest.raises(ValueError, match="an abandoned run"):
             self.sampler.update(given_up, np.ones(m))
 
     @invariant()

@@ -132,7 +132,7 @@ def test_loading_brings_back_who_is_left_and_refuses_other_sources():
     for other in (Sources(list("acb"), [1, 2, 3]), Sources(list("abc")), Sources(list("abc"), [3, 2, 1]), Sources(2)):
         extended = with_uniform(other)
         before = extended.state_dict()
-        with pytest.raises(ValueError, match="The saved sources do not fit"):
+        with pytest.raises(ValueError, match="The saved sources are other sources"):
             extended.load_state_dict(saved)
         assert same(extended.state_dict(), before)
     for alive, message in (

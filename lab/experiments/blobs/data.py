@@ -19,9 +19,9 @@ class Place:
     deviation: float
 
 
-# The paper does not print where the blobs lie. Here the row is away from the origin, so that the tilt of the separating
-# line and its offset must be distinguished; if the row passes through the origin, any ten steps separate the blobs. The
-# first place is used for the claims and was chosen on seeds 500 to 509; the others show how much depends on it.
+# The paper does not print where the blobs lie. Here the row is away from the origin, so that both tilt and offset of
+# the separating line must be learned; if the row passes through the origin, any ten steps separate the blobs. The first
+# place is used for the claims and was chosen on seeds 500 to 509; the others show how much the results depend on it.
 PLACES = {
     "row": Place(60.0, 8.0, 0.6),
     "closer": Place(60.0, 6.0, 0.4),

@@ -142,7 +142,7 @@ def _judge_speedup(
 
 
 def _tabulate_arms(arms: Arms) -> Details:
-    """Compare every sampler with uniform draws, also a second series of uniform draws."""
+    """Compare every sampler, and a second series of uniform draws, with uniform draws."""
     rows = []
     for arm, name in ARM_NAMES.items():
         if arms[arm]:
@@ -160,7 +160,7 @@ def _tabulate_arms(arms: Arms) -> Details:
 
 
 def _describe_time(arm: str, arms: Arms) -> str:
-    """Write the time of a run relative to an arm that differs in one respect; empty where there is none."""
+    """Write the time of a run relative to an arm that differs in one respect only; empty if there is no such arm."""
     if arm == MIXTURE:
         return f"{_compare_times(MIXTURE, UNIFORM, arms)} of uniform's"
     if arm == AHEAD and arms[MIXTURE]:
@@ -188,7 +188,7 @@ def _report_chance(arms: Arms) -> list[Claim]:
 
 
 def _measure_speedup(arm: str, arms: Arms) -> tuple[Interval, int, int]:
-    """Return how many times sooner than uniform draws an arm is, and how many of how many runs never kept the level."""
+    """Return how many times sooner than uniform draws an arm is, its runs that missed the level, and all its runs."""
     baselines = [UNIFORM] if arm == AGAIN or not arms[AGAIN] else [UNIFORM, AGAIN]
     mine, *theirs = ({r.config["seed"]: r.result["sustained"] for r in arms[name]} for name in (arm, *baselines))
     seeds = sorted(set(mine).intersection(*theirs))

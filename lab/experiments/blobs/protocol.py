@@ -40,7 +40,7 @@ ARMS: dict[str, Callable[[Blobs, int], Sampler]] = {
 }
 OTHER_PLACE_ARMS = (MIXTURE, UNIFORM, AGAIN)  # the arms that run in other places
 QUICK_ARMS = (MIXTURE, AHEAD, UNIFORM, SHUFFLE)
-COMPILED_ARMS = (AHEAD, SHUFFLE)  # reshuffling has the same draws either way, and no claim is about its time
+COMPILED_ARMS = (AHEAD, SHUFFLE)  # reshuffling draws the same when compiled, and no claim is about its time
 
 
 class Done(NamedTuple):
@@ -53,8 +53,8 @@ class Done(NamedTuple):
 def train_svm(data: Blobs, sampler: Sampler, epochs: int = 5, batches_per_update: int | None = 1) -> Done:
     """Run online gradient descent on the hinge loss with one draw a step.
 
-    One update of the mixture after every draw, as in Algorithm 2; `batches_per_update=None` lets the compiled loop run
-    ahead.
+    By default the mixture is updated after every draw, as in Algorithm 2. With `batches_per_update=None` the compiled
+    loop makes many steps between two updates.
     """
     mixtures: list[FloatArray] = []
 
@@ -77,7 +77,7 @@ def train_svm(data: Blobs, sampler: Sampler, epochs: int = 5, batches_per_update
 
 
 def compute_lasting_accuracy(accuracies: FloatArray) -> FloatArray:
-    """Return the lowest accuracy from every evaluation on: the accuracy that is never lost again."""
+    """Return for every evaluation the lowest accuracy from there on: the accuracy that is never lost again."""
     return np.asarray(np.minimum.accumulate(accuracies[::-1])[::-1])
 
 

@@ -12,7 +12,7 @@ from lab.statistics import estimate_difference
 from varmix.meter import Interval
 
 CASE = "CartPole-v1"  # all runs are of this environment
-LAST_EPISODES = 50  # at the end of a run, which are also shown by themselves
+LAST_EPISODES = 50  # at the end of a run; their rewards are also shown separately
 MIN_SEEDS = 20  # with fewer seeds nothing is judged
 
 

@@ -1,4 +1,4 @@
-"""Claims about VRM's mixture in section 6.3: the setting it finds, how early, and the second moment of its draws."""
+"""Claims about VRM's mixture in section 6.3: which setting it finds and how early, and its second moment."""
 
 import math
 

@@ -55,7 +55,7 @@ def _name_columns(comparison: CartPoleComparison) -> tuple[str, str]:
 
 
 def _held_out(comparison: CartPoleComparison) -> Interval | None:
-    """Return VRM minus the best setting, which is chosen on every other run and compared on the rest."""
+    """Return VRM minus the best setting, which is chosen on one half of the runs and compared on the other half."""
     scores = {arm: comparison.scores(arm) for arm in SINGLES if comparison.count(CASE, arm) > 1}
     if not scores:
         return None
@@ -67,7 +67,7 @@ def _held_out(comparison: CartPoleComparison) -> Interval | None:
 
 
 def _without_loss(comparison: CartPoleComparison, best: str, beside: Interval) -> Verdict:
-    """Return the verdict on "no loss": a sure loss of less than `MIN_LOSS_POINTS` makes it hold in part."""
+    """Return the verdict on "no loss"; it holds in part if there is surely a loss, but less than `MIN_LOSS_POINTS`."""
     if min(comparison.count(CASE, VRM), comparison.count(CASE, best)) < MIN_SEEDS or not comparison.is_full_length:
         return "too few runs"
     if beside.low > -MIN_LOSS_POINTS:

@@ -29,7 +29,7 @@ class Course(NamedTuple):
     steps
         Steps in the environment.
     gain
-        Gain that the meter read.
+        Gain measured by the meter.
     seconds, buffer_seconds
         CPU seconds of the run, and those inside the buffer.
     """
@@ -98,7 +98,7 @@ def play_episodes(
 ) -> Course:
     """Play some episodes; `make` builds the buffer of an environment, and `look` is called after every episode.
 
-    Seconds are CPU time of this thread, which leaves out other work on the machine, and without the looks.
+    Seconds are CPU time of this thread without the looks, so other work on the machine does not count.
     """
     import gymnasium
     import torch

@@ -35,7 +35,7 @@ class ConvexComparison(Comparison[tuple[str, int]]):
 
     @property
     def six(self) -> list[str]:
-        """Those of the six tasks of the claims that have runs."""
+        """The tasks with runs, among the six that the claims are about."""
         return [task for task in SIX_TASKS if task in self.tasks]
 
     def results(self, task: str, batch: int, *arms: str) -> list[Result]:
@@ -115,10 +115,10 @@ class ConvexComparison(Comparison[tuple[str, int]]):
         return bootstrap_interval(measure_saving, len(seeds), len(theirs))
 
     def within(self, task: str, batch: int, arm: str) -> Interval | None:
-        """Return how many times sooner than at its end a full run stays below the final excess of reshuffling.
+        """Return the length of a full run over the time from which it stays below the final excess of reshuffling.
 
         The result is the median over runs, and 0 for never. The step decays over the whole run, so even a run that
-        ends far below gets there only shortly before its end.
+        ends far below arrives only shortly before its end.
         """
         results, theirs = self.results(task, batch, arm), self.baseline(task, batch)
         if not results or not theirs or not np.isfinite(theirs).all():
@@ -170,7 +170,7 @@ def _read_excess(run: Run[tuple[str, int]]) -> float:
 
 def _interpolate_epochs(lengths: Sequence[float], ends: FloatArray, goal: float) -> float:
     """Return the number of epochs from which on runs end at or below `goal`, interpolated between the lengths."""
-    kept = np.maximum.accumulate(ends[::-1])[::-1]  # a longer run that ends above counts for all shorter ones
+    kept = np.maximum.accumulate(ends[::-1])[::-1]  # the worst end of all runs that are at least as long
     if kept[0] <= goal:
         return float(lengths[0])
     if kept[-1] > goal:

@@ -219,7 +219,7 @@ def _judge_mixture(comparison: ConvexComparison) -> Claim | None:
 
 
 def _judge_cross(comparison: ConvexComparison) -> Claim | None:
-    # The learner of the library is judged. The closed form is only shown, because the better of two looks too good.
+    # The learner of the library is judged. The closed form is only shown: to judge the better of two would be unfair.
     if CROSS not in comparison.arms:
         return None
     tasks, mean, lost = comparison.six, comparison.over(comparison.six, 32, CROSS), comparison.diverged(CROSS)
@@ -323,7 +323,7 @@ def _judge_meter(comparison: ConvexComparison) -> Claim | None:
 def _report_arms(
     comparison: ConvexComparison, name: str, said: str, arms: Sequence[str], batch: int, number: str | None = None
 ) -> Claim | None:
-    """Return a claim that only reports: a table of arms, and one number in front of it."""
+    """Return a claim without a verdict: a table of arms, and one number in front of it."""
     details = _tabulate(comparison, arms, batch)
     if details is None:
         return None

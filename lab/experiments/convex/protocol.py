@@ -24,7 +24,7 @@ from varmix.solvers.schedules import LinearDecay
 BATCH_SIZES = (32, 1)
 TUNING_SEEDS, TEST_SEEDS = range(900, 904), range(12)
 BUNDLED_TEST_SEEDS = range(24)  # small problems are cheap, and their runs differ more
-BASELINE_TEST_SEEDS = range(36)  # of both arms of reshuffling, which everything is compared with
+BASELINE_TEST_SEEDS = range(36)  # of both arms of reshuffling, because all arms are compared with them
 # Least squares with batches of one has its best steps at the edge of stability, where a few runs diverge: four seeds
 # may not show that.
 EDGE_SEEDS = range(900, 912)
@@ -32,7 +32,7 @@ COARSE_EXPONENTS = (-4.0, -2.0, 0.0, 2.0, 4.0)  # first steps to try, as powers 
 # Finds the best step to half an octave.
 find_step = partial(search_step, start=COARSE_EXPONENTS, distances=(1.0, 0.5), limit=12.0)
 SMALLEST_EXCESS = 1e-15  # a lower excess is rounding error
-EARLY_RUN_SHARE = 0.3  # after this part of a run the meter is read: the gain over the last half epoch
+EARLY_RUN_SHARE = 0.3  # part of a run after which the meter is read: the gain over the last half epoch
 # Shorter runs show how many draws reach the final excess of reshuffling: parts of the number of epochs.
 EPOCH_SHARES = (0.2, 0.4, 0.6, 0.8)
 SHORTENED_ARMS = (MIXTURE, CROSS)
@@ -83,7 +83,7 @@ def _list_lengths(task: str, batch: int, arm: str, mode: Mode) -> list[int]:
 
 
 def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
-    """Plan every arm on every test seed at its best step; without records, at a made-up step, to count the runs."""
+    """Plan every arm on every test seed at its best step. Without records use any step: only the count matters."""
     best, assumed = best_steps(records), None if records else 0.0
     runs: list[Config] = []
     for task, batch, arm, epochs in _list_keys(mode):

@@ -28,7 +28,7 @@ class Task:
     column
         Feature that is the target instead of `y`. Default: None.
     listed
-        Whether settings were chosen with this task in view; the others show whether the settings hold beyond.
+        Whether settings were chosen with this task in view. The other tasks show whether the settings generalise.
         Default: True.
     bundled
         Whether the data come with scikit-learn, so that they are always at hand. Default: False.

@@ -44,7 +44,7 @@ class Fair:
         return sum(r.result["reached"][level] is None for r in self.at(arm, means, level))
 
     def edges(self) -> list[str]:
-        """Return the arms whose chosen pace is the lowest or highest that was tried, so that another may be better."""
+        """Return the arms whose best pace is the lowest or highest that was tried: a pace beyond it may be better."""
         ends = (PACES[0], PACES[-1])
         chosen = product(self.means, self.arms, range(len(ERROR_LEVELS)))
         return [
@@ -106,7 +106,7 @@ def format_level(level: int) -> str:
 
 
 def fair_verdict(ratios: dict[int, Interval], misses: dict[int, tuple[int, int]]) -> Verdict:
-    """Return the verdict on a speed-up of at least 1.3 to 1 %, which is surely above one.
+    """Return the verdict on a claim: at least 1.3 times sooner at 1 % error, and surely sooner than uniform sets.
 
     The claim holds in part if more runs miss the level than with uniform sets, or if another level is slower. The
     median counts missed runs as infinitely late.
@@ -146,7 +146,7 @@ def compare_moments(fair: Fair, means: str) -> Moments:
 
 
 def judge_moments(by_point: Interval, errors: Interval) -> Verdict:
-    """Return the verdict: surely a second moment of at most 0.35, and surely less error by points than by sets."""
+    """Return the verdict on: surely a second moment of at most 0.35, and surely less error by points than by sets."""
     if by_point.low > 0.35 or errors.low > 1:
         return "does not hold"
     return "holds" if by_point.high <= 0.35 and errors.high < 1 else "too few runs"
@@ -188,7 +188,7 @@ def _find_largest(moments: list[Interval]) -> Interval:
 
 
 def _report_arms(fair: Fair, kinds: list[str]) -> list[Claim]:
-    """Report every sampler against uniform sets at 1 %, also uniform sets against themselves."""
+    """Compare every sampler, and uniform sets again, with uniform sets at 1 % error."""
     if AGAIN not in fair.arms:
         return []
     arms = [AGAIN, *(arm for arm in fair.arms if arm not in ("uniform", AGAIN))]

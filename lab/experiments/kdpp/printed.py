@@ -1,4 +1,4 @@
-"""Section 6.2 as printed, and the effect that this measures."""
+"""Section 6.2 as printed, and the effect that this protocol really measures."""
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def describe_effect(soft: Interval, plain: Interval, longer: Interval) -> str:
 
 
 def judge_speedup(soft: Interval, plain: Interval) -> Verdict:
-    """Return the verdict on a speed-up of 1.4; in part if it is smaller, or only there with biased weights."""
+    """Return the verdict on a speed-up of 1.4; "holds in part" if it is smaller, or needs biased weights."""
     if soft.high < 1.0:
         return "does not hold"
     if not soft.low > 1.0:
@@ -82,7 +82,7 @@ def printed_arm(records: list[Record], arm: str, longer: float) -> list[Record]:
 
 
 def until_final(base: list[Record], other: list[Record]) -> Interval:
-    """Return how many times sooner the others reach the final error of uniform sets: median over seeds."""
+    """Return how many times sooner the other runs reach the final error of uniform sets: median over seeds."""
     finals = {r.config["seed"]: r.result["excess"][-1] for r in base}
     times = [find_arrival(r, finals[r.config["seed"]]) for r in other if finals.get(r.config["seed"]) is not None]
     return times_sooner(times, [float(ITERATIONS)] * len(times), ITERATIONS)

@@ -70,12 +70,12 @@ class KMeansComparison(Comparison[str]):
         return mean([100 * float(curve[self.marks.index(mark)]) for curve in curves]) if curves else None
 
     def moment(self, name: str, arm: str, what: Recorded = "moment") -> Interval | None:
-        """Return the second moment relative to uniform draws, its ideal value, or the gain that the meter read."""
+        """Return the second moment relative to uniform draws, its ideal value, or the gain measured by the meter."""
         found = self.means(name, [arm], what)
         return mean([float(value) for value in found]) if found else None
 
     def faster(self, name: str, arm: str, mark: int, than: Sequence[str] = BASELINES) -> Interval | None:
-        """Return how many times sooner than others an arm has the error of uniform draws after `mark` steps.
+        """Return how many times sooner than others an arm reaches the error that uniform draws have after `mark` steps.
 
         The result is the median ratio over seedings, and 0 for never. Times include the set-up. Arrivals are
         interpolated linearly on mean curves, which does not make an arm look faster than it is. If the others never
@@ -88,7 +88,7 @@ class KMeansComparison(Comparison[str]):
         return times_sooner(mine, theirs, ends)
 
     def _arrivals(self, name: str, arms: Sequence[str], mark: int) -> list[float | None]:
-        """Return the seconds from which on the error stays at that of uniform draws after `mark` steps, by seeding."""
+        """Return for every seeding the seconds until the error stays at that of uniform draws after `mark` steps."""
         goals = self.means(name, BASELINES, "errors")
         errors, seconds = self.means(name, arms, "errors"), self.means(name, arms, "seconds")
         if mark not in self.marks or not goals or not errors:

@@ -54,7 +54,7 @@ class Course:
     seconds
         CPU seconds from the start of the sampler's set-up to every mark.
     gain
-        Gain that the meter read.
+        Gain measured by the meter.
     moment, ideal
         Second moment relative to uniform draws after `MOMENT_ITERATION` iterations, and the lowest possible one.
     """
@@ -67,7 +67,7 @@ class Course:
 
 
 def take_steps(descent: Descent, sampler: Sampler | SwitchAfter, steps: int, *, each_batch: bool = False) -> None:
-    """Take steps, with feedback after every batch, or with some batches ahead of it, which is faster."""
+    """Take steps with feedback after every batch, or after several batches, which is faster."""
     for _ in range(steps if each_batch else 1):
         descent.run(sampler, 1 if each_batch else steps)
 

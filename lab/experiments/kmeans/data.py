@@ -23,7 +23,7 @@ class Points:
 KDD, CHEST, MNIST, GENERATED = "kdd_bio", "chest_accel", "mnist", "generated"
 # In the paper's order. Its second set, CSN, is not public: chest_accel, another set of the same size, replaces it.
 REAL_SETS = {KDD: Points((145_751, 74), 48.18), CHEST: Points((80_000, 17)), MNIST: Points((70_000, 10), 3.09)}
-# Without any data set, generated points show that everything runs, and nothing else.
+# Generated points are used if there is no data set. They show only that everything runs.
 SETS = {**REAL_SETS, GENERATED: Points((20_000, 8))}
 
 

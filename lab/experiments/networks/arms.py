@@ -75,14 +75,14 @@ def _build_cross(data: Split, task: str, seed: int, *, always: bool = False) -> 
 
 
 def _build_mixture(groups: Groups, seed: int, always: bool) -> Arm:
-    """Build what a loader makes of groups: plain shuffling until the mixture pays, or a mixture that is always on."""
+    """Build the sampler of a loader over groups: plain shuffling until the mixture pays, or always the mixture."""
     learner = BarrierNewton() if always else None
     return Arm(Sampler(groups, learner=learner, rng=seed), lambda draw: draw.weights, adapts=True)
 
 
 @lru_cache(maxsize=2)
 def make_fine_groups(task: str) -> IntArray:
-    """Return the groups of `varmix.auto`, by class or target and by length; words have no length and keep theirs."""
+    """Return groups by class or target and by length, as `varmix.auto` does; words have no length and keep theirs."""
     data = load_split(TASKS[task].data)
     if TASKS[task].network == "words":
         return data.groups
@@ -94,7 +94,7 @@ def make_fine_groups(task: str) -> IntArray:
 def _build_balanced(data: Split, task: str, seed: int) -> Arm:
     """Draw all classes equally often and unweighted, as `WeightedRandomSampler` does, and shift the outputs afterwards.
 
-    Where the loss is balanced itself, nothing is shifted.
+    If the loss itself is balanced, nothing is shifted.
     """
     counts = np.bincount(data.y)
     shift = np.log(counts / len(data.y)) if data.costs is None else None

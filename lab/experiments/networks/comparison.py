@@ -72,7 +72,7 @@ class NetworkComparison(Comparison[str]):
         return np.exp(np.log(np.array(rows, dtype=float)).mean(axis=0)) if rows else np.empty(0)
 
     def gain(self, task: str, arm: str) -> float:
-        """Return the gain over the last three fifths of a run: before that little is learned and nothing resplit."""
+        """Return the gain over the last three fifths of a run; earlier, little is learned and no group cut by norms."""
         gains = self.gains(task, arm)
         return float(np.exp(np.log(gains[-3:]).mean())) if len(gains) else math.nan
 

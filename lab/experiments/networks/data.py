@@ -144,7 +144,7 @@ def _load_words() -> Split:
 
 
 def load_words() -> tuple[IntArray, IntArray]:
-    """Return all sequences of six words and the word after each, as integers; 0 stands for all rare words.
+    """Return all sequences of six words and the word after each, as integers; 0 is any rare word.
 
     The text is the help that comes with Python, which differs a little between versions.
 

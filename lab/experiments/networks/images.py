@@ -27,7 +27,7 @@ from varmix.meter import QUIET, Interval
 
 MAX_LOSS_RATIO = 1.1  # highest upper bound of a ratio of losses that counts as not worse
 MIN_TIE_RATIO = 0.9  # ratios from here to `MAX_LOSS_RATIO` count as ties
-MAX_LOSS_GAP = 2.0  # held-out over training loss: above that, more points help, not less noise
+MAX_LOSS_GAP = 2.0  # held-out over training loss; above it more points help, and less noise does not
 
 
 def has_enough_seeds(comparison: NetworkComparison) -> bool:
@@ -172,8 +172,8 @@ def _not_worse(comparison: NetworkComparison, tasks: Sequence[str]) -> Claim | N
     if not found:
         return None
     fine, alone, worse = _find_fine(found), _find_worse_alone(found), _find_worse(found)
-    # An arm that is surely worse is not "not worse", even within the limit. Intervals are widened, because one of many
-    # arms seems worse by chance alone.
+    # An arm that is surely worse does not count as "not worse", even within the limit. Intervals are widened, because
+    # one of many arms seems worse by chance alone.
     verdict: Verdict = "holds in part" if fine else "does not hold"
     if len(fine) == len(found) and not worse:
         verdict = "holds"
@@ -204,7 +204,7 @@ def _find_worse(found: Ratios) -> list[tuple[str, str]]:
 
 
 def _describe_played(comparison: NetworkComparison, found: Ratios) -> str:
-    """Describe the losses where the mixture was used for a part of the run at least."""
+    """Describe the losses of the pairs whose mixture was used for at least a part of the run."""
     played = {pair: interval for pair, interval in found.items() if comparison.gain(*pair) >= MIN_PLAYED_GAIN}
     return (
         f"Where the mixture does not stand aside from beginning to end, and has a gain above {MIN_PLAYED_GAIN}: "

@@ -45,7 +45,7 @@ def list_lengths(task: Task, arm: str) -> list[float]:
 
 
 def then(mode: Mode, records: Sequence[Record]) -> list[Config]:
-    """Plan every arm on every test seed at its best step; without records, at a made-up step, to count the runs."""
+    """Plan every arm on every test seed at its best step. Without records use any step: only the count matters."""
     if mode == "quick":
         return []
     best, assumed = best_steps(records), None if records else 0.0

@@ -23,7 +23,7 @@ from varmix.meter import GainMeter
 from varmix.torch import AdaptiveLoader, TensorDraw
 
 MOMENTUM = 0.9
-STEPS_PER_METERING = 5  # two successive ones of these pass gradients to the meter; all would cost too much
+STEPS_PER_METERING = 5  # two successive steps of every five pass gradients to the meter; all would cost too much
 OTHER_SEED_OFFSET = 1_000_000
 HIDDEN_IMAGES, HIDDEN_ROWS, EMBEDDING_WIDTH, HIDDEN_WORDS = (128,), (64, 64), 32, 128
 PIXELS = 784
@@ -121,7 +121,7 @@ class Training:
         return self.done * self.task.batch * self.arm.times
 
     def go_on(self, steps: int, *, metered: bool) -> GainMeter:
-        """Take some steps and return their meter, which has seen them if `metered`."""
+        """Take some steps and return a new meter, which has measured them if `metered`."""
         meter = GainMeter(reshuffled=True)
         for (X, y), draw in islice(self._batches, steps):
             sizes = self._learn(X, y, self.arm.weigh(draw.part))
@@ -240,7 +240,7 @@ def measure_precision(said: Tensor, where: Points) -> float | None:
 
 
 def measure_signal(meter: GainMeter) -> float | None:
-    """Return the part of a batch gradient's squared norm that is not noise: 1 / (1 + noise), 0 if all of it is.
+    """Return the part of a batch gradient's squared norm that is not noise: 1 / (1 + noise), or 0 for noise alone.
 
     Unlike the noise it is always finite, so it can be averaged over runs. None where the meter saw no noise.
     """

@@ -12,17 +12,18 @@ from varmix._core.validation import FloatArray, IntArray
 class Allocation(ABC):
     """Base class of allocations, which assign a lane to every slot of a batch.
 
-    A lane is what a family draws from: usually a component. Subclass it and define `assign`. If the allocation keeps
-    something between batches, also define `init` and `check_state`. The sampler keeps and saves that state, one array.
+    A family draws each slot of a batch from a lane, usually a component. Subclass `Allocation` and define `assign`. If
+    the allocation keeps something between batches, also define `init` and `check_state`. The sampler keeps and saves
+    that state, one array.
 
     Attributes
     ----------
     keeps_epochs : bool
-        Whether every lane gets its share of the slots over an epoch, so that groups without replacement are visited as
-        by shuffling. Default: False.
+        Whether every lane gets its share of the slots over an epoch. Sampling groups without replacement then works
+        like shuffling. Default: False.
     is_stratified : bool
-        Whether lanes are those of `varmix.allocate.stratified`. Families may then draw them in one compiled call.
-        Default: False.
+        Whether `assign` returns the same lanes as `varmix.allocate.stratified`. Families may then assign lanes and draw
+        in one compiled call. Default: False.
 
     Examples
     --------
@@ -106,7 +107,7 @@ class Allocation(ABC):
         return np.concatenate(lanes), state
 
     def check_state(self, state: FloatArray) -> None:  # noqa: B027
-        """Raise `CheckpointError` if a saved state cannot be one of this allocation. Default: accept it.
+        """Raise `CheckpointError` if this allocation cannot have saved a state. Default: accept any state.
 
         Parameters
         ----------

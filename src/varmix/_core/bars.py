@@ -26,7 +26,7 @@ def format_bars(
     Parameters
     ----------
     names : sequence of hashable
-        One name per component. Long names are cut.
+        One name per component. Long names are truncated.
     shares : array of shape (k,)
         Shares that set the lengths of the bars.
     beside : array of shape (k,), optional
@@ -34,8 +34,8 @@ def format_bars(
     beside_name : str, default "points"
         Name of these other shares.
     most : int, optional
-        Number of components to show, the largest first; one more line sums up the others. Default: None, which shows
-        all components in their order.
+        Number of components to show, the largest first. One more line shows the sum of the others. Default: None, which
+        shows all components in their order.
 
     Returns
     -------

@@ -197,7 +197,7 @@ def _parse_checkpoint(path: str | os.PathLike[str]) -> State:
 
 
 def _check_format(name: str, metadata: Mapping[str, str]) -> None:
-    """Raise `CheckpointError` if the metadata is not that of a checkpoint in the current format."""
+    """Raise `CheckpointError` if the metadata does not belong to a checkpoint in the current format."""
     found = metadata.get("varmix_format")
     if found is None:
         raise CheckpointError(f"{name} is a safetensors file, but not a varmix checkpoint.")
@@ -254,7 +254,7 @@ def _insert_arrays(tree: Any, name: str, arrays: dict[str, AnyArray], depth: int
 
 
 def _escape_key(key: object) -> str:
-    """Return a key as one part of a path, escaped as in JSON pointers: no two keys make the same path."""
+    """Return a key escaped as in JSON pointers, so that different keys make different paths."""
     if not isinstance(key, str):
         raise TypeError(f"The keys of a state must be strings, got {key!r}. Use names as keys, or store an array.")
     return key.replace("~", "~0").replace("/", "~1")

@@ -1,4 +1,4 @@
-"""Draw, the receipt of a batch, and Ledger, which knows what receipts a sampler has issued and which were used."""
+"""Draw, the receipt of a batch, and Ledger, which records the receipts that a sampler issued and those already used."""
 
 import os
 import uuid
@@ -15,7 +15,7 @@ Rows: TypeAlias = Callable[[IntArray], FloatArray]
 
 
 class _Fields:
-    """A receipt while its fields are written: `seal_draw` turns it into a `Draw`, whose fields are read-only."""
+    """Receipt with writable fields. `seal_draw` turns it into a `Draw`, whose fields are read-only."""
 
     __slots__ = ("_ratios", "complete", "density", "groups", "indices", "sampler_id", "serial", "weights")
 
@@ -41,10 +41,10 @@ class _Fields:
 
 
 class Draw(_Fields):
-    """A batch and its receipt: what was drawn, with which probabilities.
+    """Batch with its receipt: the drawn atoms and their probabilities.
 
-    Samplers return it from `draw`, and take it back in `update`. It keeps everything as it was when it was drawn, so
-    feedback may come late, in any order, or not at all. All arrays are read-only: write `draw.weights * x`, not
+    `Sampler.draw` returns it; pass it to `Sampler.update` with the feedback. A receipt never changes, so feedback may
+    come late, in any order, or not at all. All arrays are read-only: write `draw.weights * x`, not
     `draw.weights *= x`, and `torch.tensor(draw.weights)`, which copies.
 
     Parameters
@@ -58,12 +58,12 @@ class Draw(_Fields):
         The atoms: points, or sets with their points in ascending order.
     weights : array of shape (m,) or (m, size)
         Importance weights. Multiply the loss or gradient of slot r by `weights[r]` and take the mean. With a
-        reweighting by point, every point of every set has its own.
+        reweighting by point, every point of every set has its own weight.
     ratios : array of shape (m, k)
-        Density ratios q_j(a) = p_j(a) / u(a) under every component. Where groups determine them they are computed when
-        they are first read, because with hundreds of groups they would be most of the work of a draw.
+        Density ratios q_j(a) = p_j(a) / u(a) under every component. For disjoint groups they are computed when they
+        are first read, because with hundreds of groups they would take most of the time of a draw.
     groups : integer array of shape (m,), or None
-        The group of each atom, where components are disjoint groups.
+        The group of each atom if the components are disjoint groups, otherwise None.
     density : array of shape (m,)
         Density ratio d = w.q of the mixture that was drawn from.
     serial : int
@@ -71,7 +71,7 @@ class Draw(_Fields):
     sampler_id : str
         Identifies the sampler.
     complete : bool
-        Whether the receipt lists every atom once (`Sampler.draw_all`), so that nothing was sampled.
+        Whether the receipt lists every atom once (`Sampler.draw_all`) instead of a sample.
 
     Examples
     --------
@@ -145,8 +145,8 @@ def seal_draw(
 
     `ratios` may be a function of `groups` that always returns the same rows.
 
-    The fields are written into an open object, which then becomes a `Draw`. That takes two thirds of the time of
-    writing the fields of a closed one by `object.__setattr__` (`python scripts/bench_receipts.py`).
+    The fields are written to a mutable object, which then becomes a `Draw`. Calling `object.__setattr__` on a `Draw`
+    would take 1.5 times as long (`python scripts/bench_receipts.py`).
     """
     indices.setflags(write=False)
     weights.setflags(write=False)
@@ -177,8 +177,8 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 class UsedReceipts:
     """The serials of used receipts.
 
-    They are known exactly while they are at most `MAX_RECEIPT_AGE` behind the newest used one. All serials below
-    `floor` count as used. When feedback for every draw comes back, in any order, only the floor is stored.
+    Serials are tracked exactly if they are at most `MAX_RECEIPT_AGE` behind the newest used one. All serials below
+    `floor` count as used. Once every draw has had its feedback, in any order, only the floor is stored.
     """
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class UsedReceipts:
         self._above: set[int] = set()
 
     def check(self, serial: int) -> None:
-        """Raise `ValueError` if a serial was used, or is too old to be known."""
+        """Raise `ValueError` if a serial was used, or is too old to be tracked."""
         if serial < self._floor or serial in self._above:
             raise ValueError(
                 f"Receipt {serial} was used already, or is more than {MAX_RECEIPT_AGE} draws old. Call update once for "
@@ -202,7 +202,7 @@ class UsedReceipts:
         while self._floor in self._above:
             self._above.remove(self._floor)
             self._floor += 1
-        if serial - self._floor > 2 * MAX_RECEIPT_AGE:  # skipped receipts hold the floor back: forget the oldest
+        if serial - self._floor > 2 * MAX_RECEIPT_AGE:  # unused receipts keep the floor low: forget the oldest
             self._floor = serial - MAX_RECEIPT_AGE
             self._above = {used for used in self._above if used >= self._floor}
 
@@ -212,7 +212,7 @@ class UsedReceipts:
 
     @classmethod
     def loaded(cls, state: object, issued: int) -> "UsedReceipts":
-        """Return what was saved, or raise `CheckpointError` if a sampler that issued so many cannot have saved it."""
+        """Return the saved object, or raise `CheckpointError` if it does not fit the number of `issued` receipts."""
         require_entries(state, {"floor", "above"}, "the used receipts")
         assert isinstance(state, Mapping)
         used = cls()
@@ -230,32 +230,32 @@ class UsedReceipts:
 class PastIds:
     """The ids that a sampler had before it was loaded or copied, each with the serial at which it ended.
 
-    A loaded sampler accepts receipts that were drawn before its state was saved. It refuses those that were drawn after
-    that, by a run that was given up, even when its own serials have passed theirs: its own draws have another id.
+    A loaded sampler accepts receipts that were drawn before its state was saved. It rejects receipts that an abandoned
+    run drew after that. Its own draws get a new id, because serials alone cannot distinguish them from those.
     """
 
-    MOST = 64  # ids that are remembered; receipts of older ones were used or forgotten long ago
+    MOST = 64  # number of ids kept; receipts with older ids were used or forgotten long ago
 
     def __init__(self) -> None:
         self._ends: dict[str, int] = {}
 
     def end(self, sampler_id: str, serial: int) -> None:
-        """Record that draws from this serial on have another id."""
+        """Record that draws from this serial on no longer have this id."""
         self._ends[sampler_id] = serial
         while len(self._ends) > self.MOST:
             del self._ends[next(iter(self._ends))]
 
     def check(self, serial: int, sampler_id: str, present: str) -> None:
-        """Raise `ValueError` for a receipt that was not drawn before an id had ended."""
+        """Raise `ValueError` if the id of a receipt is unknown, or ended before the receipt was drawn."""
         if sampler_id not in self._ends and sampler_id != present:
             raise ValueError(
-                "This receipt was issued by another sampler, or by a run that was given up, so its probabilities are "
+                "This receipt was issued by another sampler, or by an abandoned run, so its probabilities are "
                 "wrong here. Pass every draw to the sampler that made it. (A loaded or copied sampler also accepts "
                 "receipts that were drawn before the state was saved or the copy made.)"
             )
         if serial >= self._ends.get(sampler_id, 0):
             raise ValueError(
-                f"Receipt {serial} was drawn by a run that was given up, or by another copy of this sampler. Drop "
+                f"Receipt {serial} was drawn by an abandoned run, or by another copy of this sampler. Drop "
                 f"receipts that are newer than the checkpoint or the copy."
             )
 
@@ -265,7 +265,7 @@ class PastIds:
 
     @classmethod
     def loaded(cls, state: object, issued: int) -> "PastIds":
-        """Return what was saved, or raise `CheckpointError` if an id ended after the last receipt."""
+        """Return the saved object, or raise `CheckpointError` if an id ended after the last receipt."""
         if not isinstance(state, Mapping) or len(state) > cls.MOST:
             raise CheckpointError(f"Saved past must be a dictionary of at most {cls.MOST} ids.")
         past = cls()
@@ -304,7 +304,7 @@ class Ledger:
     __slots__ = ("_forks", "_past", "_shared", "_used", "sampler_id", "serial")
 
     def __init__(self) -> None:
-        # Not from the seed: two samplers with one seed must refuse each other's receipts.
+        # Not derived from the seed: samplers with equal seeds must reject each other's receipts.
         self.sampler_id = uuid.uuid4().hex
         #: Number of the next draw.
         self.serial = 0

@@ -123,11 +123,10 @@ class Evidence:
 
     @classmethod
     def from_sums(cls, value: float, gradient: FloatArray, at_uniform: float | None = None) -> "Evidence":
-        """Return evidence of one row with this value and this gradient at the mixture where both were computed.
+        """Return one-row evidence that has this value and gradient at the mixture w where both were computed.
 
-        Many processes use it to share a round: their values and gradients can be summed, their rows need not be sent.
-        It is all that a learner without `needs_rows` reads. At other mixtures the value is a lower bound, by Jensen's
-        inequality.
+        Processes that share a round use it: they sum their values and gradients instead of sending rows. A learner
+        without `needs_rows` reads nothing else. At other mixtures the value is a lower bound, by Jensen's inequality.
 
         Parameters
         ----------
@@ -166,7 +165,7 @@ class Evidence:
 
     @property
     def at_uniform(self) -> float:
-        """Cost of the uniform component alone: the mean coefficient, because its ratios are one."""
+        """Cost of the uniform component alone: the mean of the coefficients, because its ratios are one."""
         return float(self.coefficients.mean()) if self._at_uniform is None else self._at_uniform
 
     def value(self, w: ArrayLike) -> float:
@@ -229,7 +228,7 @@ class Evidence:
 
 
 def _explain_refusal(norms: FloatArray, density: FloatArray, r: int) -> str:
-    """Return the error message for row `r`: its norm is wrong, or the density it was drawn with."""
+    """Return the error message for row `r`, whose norm or density is not allowed."""
     allowed, norm = "norms must be finite and non-negative", norms[r]
     if np.isnan(norm):
         return f"{allowed}; norms[{r}] is nan. Skip the update of a batch that diverged."
@@ -241,6 +240,6 @@ def _explain_refusal(norms: FloatArray, density: FloatArray, r: int) -> str:
         return f"{allowed}, and at most about 1e120; the largest is {norms.max():.3g}. Scale the losses down."
     return (
         f"The density of a drawn atom must be finite and above zero, but row {r} has density {density[r]:.3g} (and "
-        f"norm {norm:.3g}). The ratios of the components do not fit their draws: add a uniform component with "
+        f"norm {norm:.3g}). The ratios of the components contradict their draws: add a uniform component with "
         f"varmix.components.with_uniform, or check your own family with varmix.testing.COMPONENT_CHECKS."
     )

@@ -18,8 +18,8 @@ UNIFORMS_PER_BLOCK = 4096
 def as_generator(rng: int | np.random.Generator | None) -> np.random.Generator:
     """Return a new generator for `rng`.
 
-    From a `Generator` only a seed is drawn, which advances it once. So samplers built from the same generator are
-    independent, and they do not advance the caller's generator afterwards.
+    A `Generator` is used once, to draw a seed. Samplers built from the same generator are therefore independent, and
+    they do not advance it afterwards.
     """
     if isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng.integers(2**63, size=4).tolist())
@@ -89,13 +89,13 @@ class Uniforms:
         Returns
         -------
         tuple
-            Position in the stream. Only the latest mark can be rewound to.
+            Position in the stream, valid until the next call of `mark`.
         """
         self._next = None
         return self._block, self._position, self._before
 
     def rewind(self, mark: tuple[FloatArray, int, dict[str, Any]]) -> None:
-        """Go back to the latest mark, so that the same numbers come again.
+        """Go back to the latest mark. `take` then returns the same numbers again.
 
         Parameters
         ----------
@@ -153,9 +153,7 @@ class Uniforms:
         require_entries(state, {"generator", "left"}, "Uniforms")
         generator = np.random.default_rng(0)
         generator.bit_generator.state = _read_generator(state["generator"])
-        left = read_count(
-            state, "left", most=UNIFORMS_PER_BLOCK
-        )  # a longer block is used up by the call that asked for it
+        left = read_count(state, "left", most=UNIFORMS_PER_BLOCK)  # the call that needs a longer block uses all of it
         self._generator = generator
         self._before = dict(generator.bit_generator.state)
         self._block = generator.random(left)
@@ -163,9 +161,9 @@ class Uniforms:
 
 
 def _read_generator(saved: object) -> dict[str, Any]:
-    """Return a saved random state after checking that NumPy's PCG64 can be in it.
+    """Return a saved random state after checking that it is valid for NumPy's PCG64.
 
-    With an even increment its numbers would soon repeat.
+    With an even increment the numbers would soon repeat.
     """
     require_entries(saved, {"bit_generator", "state", "has_uint32", "uinteger"}, "a random generator")
     assert isinstance(saved, Mapping)

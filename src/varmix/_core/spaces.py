@@ -89,10 +89,10 @@ class Points:
 
 
 class Window(Points):
-    """Points numbered `first` to `first + n - 1` in the order they came: the content of a replay buffer.
+    """Points numbered `first` to `first + n - 1` in insertion order: the content of a replay buffer.
 
-    A number is never used twice, so feedback about a point that has left never reaches its successor. A window may be
-    empty, and it moves, so only a family made for it (`Replay`) can draw from it.
+    A number is never reused, so late feedback about an overwritten point cannot reach the point that replaced it. A
+    window may be empty, and it moves, so only a family made for it (`Replay`) can draw from it.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def refuse_window(space: object, owner: str) -> None:
     if isinstance(space, Window):
         raise TypeError(
             f"{owner} cannot follow a buffer that grows, got {space!r}. Use varmix.vrm(varmix.Replay(capacity)) alone: "
-            f"it has a uniform component, and other families cannot be mixed with it."
+            f"vrm adds the uniform component, and other families cannot be mixed with a Replay."
         )
 
 

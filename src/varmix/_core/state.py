@@ -36,7 +36,7 @@ _DAMAGE_ERRORS = (
 class CheckpointError(ValueError):
     """Error for a saved state that cannot be loaded: it is damaged, belongs to another object, or has another format.
 
-    The object that was to load it is unchanged. A program can continue with it, or try an older checkpoint.
+    The object that tried to load it is unchanged. A program can continue with it, or try an older checkpoint.
 
     Examples
     --------
@@ -101,12 +101,12 @@ def format_stamp() -> State:
 
 
 def check_format(stamp: object, owner: str) -> None:
-    """Raise `CheckpointError` if a sampler's state has another format than this version of varmix reads.
+    """Raise `CheckpointError` if this version of varmix cannot read the format of a sampler's state.
 
     Format 1 has an entry `sampler_id` but no entry `format`. A state with neither is not a sampler's state.
     """
     if not isinstance(stamp, Mapping):
-        raise CheckpointError(f"A saved state of {owner} is a dictionary, got {describe_value(stamp)}.")
+        raise CheckpointError(f"A saved state of {owner} must be a dictionary, got {describe_value(stamp)}.")
     if "format" not in stamp and "sampler_id" not in stamp:
         raise CheckpointError(
             f"This state does not belong to {owner}: expected the entries format and sampler_id among others, got "
@@ -134,7 +134,7 @@ def require_format(state: object, keys: set[str], owner: str) -> None:
 def require_entries(state: object, keys: set[str], owner: str) -> None:
     """Raise `CheckpointError` if a saved state does not have exactly the entries that `owner` writes."""
     if not isinstance(state, Mapping):
-        raise CheckpointError(f"A saved state of {owner} is a dictionary, got {describe_value(state)}.")
+        raise CheckpointError(f"A saved state of {owner} must be a dictionary, got {describe_value(state)}.")
     if set(state) != keys:
         found = make_printable(sorted(map(str, list(state)[:30])))
         raise CheckpointError(
@@ -230,7 +230,7 @@ def read_array(
 
 
 def is_array(value: object) -> TypeGuard[AnyArray]:
-    """Return whether a saved value is an array. Masked arrays are not: comparisons skip hidden entries."""
+    """Return whether a saved value is an array. Masked arrays do not count: comparisons skip their hidden entries."""
     return isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
 
 

@@ -8,7 +8,7 @@ from varmix._kernels.jit import kernel
 
 @kernel
 def find_lane(shares: FloatArray, u: float) -> int:
-    """Return the lane whose part of [0, 1) contains `u`; never a lane with share zero."""
+    """Return the lane whose part of [0, 1) contains `u`; never return a lane with share zero."""
     total = 0.0
     chosen = 0
     for j in range(shares.shape[0]):
@@ -29,7 +29,7 @@ def draw_independent(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) 
 
 @kernel
 def spread_slots(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
-    """Assign slot r the lane at position (r + U_r) / m of the shares, m being the number of slots.
+    """Assign to slot r the lane at position (r + U_r) / m of the shares, where m is the number of slots.
 
     One uniform per slot makes stratified slots, a single uniform for all makes systematic ones.
     """
@@ -57,7 +57,7 @@ def spread_batches(shares: FloatArray, uniforms: FloatArray, lanes: IntArray) ->
 
 @kernel
 def round_robin(shares: FloatArray, credit: FloatArray, lanes: IntArray) -> None:
-    """Deficit round robin: every slot adds the shares to the credits; the largest credit is served and pays 1."""
+    """Deficit round robin: every slot adds the shares to the credits, serves the largest and subtracts 1 from it."""
     k = shares.shape[0]
     for r in range(lanes.shape[0]):
         richest = -1
@@ -72,11 +72,11 @@ def round_robin(shares: FloatArray, credit: FloatArray, lanes: IntArray) -> None
 
 @kernel
 def shuffle_slots(shares: FloatArray, period: int, uniforms: FloatArray, state: FloatArray, lanes: IntArray) -> None:
-    """Draw the lane of each slot in proportion to what lanes are owed until the end of an epoch of `period` slots.
+    """Draw the lane of each slot in proportion to the slots that lanes are still owed in an epoch of `period` slots.
 
     `state` has k + 1 entries: the credit of each lane (slots owed so far minus slots served), then the number of slots
     of the epoch so far. With r slots left, a lane is owed its credit plus r times its share, or nothing if that is
-    negative. With constant shares this is drawing from an urn without replacement.
+    negative. With constant shares this is the same as drawing from an urn without replacement.
     """
     k = shares.shape[0]
     owed = np.empty(k)
@@ -86,7 +86,8 @@ def shuffle_slots(shares: FloatArray, period: int, uniforms: FloatArray, state: 
         if not 1.0 <= left <= period:  # only with a damaged state
             left = 1.0
         last = min(first + int(left), lanes.shape[0])
-        # A slot moves a share from the future to the credit, so only the lane served is owed less afterwards.
+        # Each slot adds a share to the credit and leaves one slot fewer, so only the served lane is owed less
+        # afterwards.
         for j in range(k):
             owed[j] = left * shares[j] + state[j] if shares[j] > 0.0 else 0.0
         _deal_lanes(shares, owed, uniforms[first:last], lanes[first:last])
@@ -100,7 +101,7 @@ def shuffle_slots(shares: FloatArray, period: int, uniforms: FloatArray, state: 
 
 @kernel
 def _deal_lanes(shares: FloatArray, owed: FloatArray, uniforms: FloatArray, lanes: IntArray) -> None:
-    """Draw lanes in proportion to `owed`, subtracting one from the lane drawn; lanes owed nothing wait."""
+    """Draw lanes in proportion to `owed`, which falls by one for the drawn lane; skip lanes that are owed nothing."""
     total = 0.0
     for j in range(owed.shape[0]):
         total += max(owed[j], 0.0)

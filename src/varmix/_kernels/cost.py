@@ -21,7 +21,7 @@ def weigh_draws(ratios: FloatArray, mixture: FloatArray, density: FloatArray, we
 def weigh_groups(
     groups: IntArray, shares: FloatArray, masses: FloatArray, density: FloatArray, weights: FloatArray
 ) -> None:
-    """Write density and exact weight for disjoint groups: the density is share over mass of the group."""
+    """Write density and exact weight for disjoint groups. The density is the share of the group over its mass."""
     for r in range(groups.shape[0]):
         g = groups[r]
         density[r] = shares[g] / masses[g]

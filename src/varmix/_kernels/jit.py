@@ -1,7 +1,7 @@
 """The two decorators that compile varmix's loops: `kernel` and `part`.
 
 Numba keeps machine code on disk. If that fails (no writable folder, full disk, damaged file), varmix warns once and
-compiles in memory; a program always starts.
+compiles in memory, so programs still run.
 
 The first call after installation compiles for some seconds and says so on stderr. A plain loop compiles in 0.1 s, and
 NumPy functions take longer: `np.sort` 1.3 s, the first `a[:] = b` of two arrays 1 s, a sum 0.2 s. So kernels are plain
@@ -37,17 +37,17 @@ def kernel(function: F) -> F:
 def part(function: F) -> F:
     """Compile a function into every kernel that calls it (inlining), for small steps inside loops.
 
-    It pays for functions that take a matrix and work on one short row: an ordinary call counts references to all
-    arrays, which takes longer than the row. Draws, sum trees and replay buffers were no faster with it.
+    Use it for functions that take a matrix and work on one short row: an ordinary call counts references to all arrays,
+    which takes longer than the work on the row. Draws, sum trees and replay buffers were no faster with it.
     """
     return _compile_function(function, inline="always")
 
 
 def _compile_function(function: F, inline: Literal["never", "always"] = "never") -> F:
-    """Compile with Numba, with a cache that cannot fail."""
+    """Compile with Numba, with a cache that never raises an error."""
     try:
         dispatcher = numba.njit(cache=True, error_model="numpy", inline=inline)(function)
-    except RuntimeError as error:  # no writable folder: every process compiles again
+    except RuntimeError as error:  # no writable folder: every process compiles for itself
         _warn_once(error)
         return cast(F, numba.njit(error_model="numpy", inline=inline)(function))
     if hasattr(dispatcher, "_cache"):  # missing if Numba is disabled by NUMBA_DISABLE_JIT
@@ -115,7 +115,7 @@ def announce_compiling() -> None:
 
 
 def mute_notice() -> None:
-    """Print no notice about compiling in this process."""
+    """Suppress the notice about compiling in this process."""
     global _announced
     _announced = True
 

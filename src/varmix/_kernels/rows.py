@@ -1,4 +1,4 @@
-"""Rows of a data matrix, dense or CSR, as linear models use them.
+"""Rows of a data matrix, dense or CSR, for linear models.
 
 A dense matrix has an empty `indptr`, a CSR matrix an empty `dense`. The branch per row takes no measurable time.
 """
@@ -23,7 +23,7 @@ class Rows(NamedTuple):
 def dot_row(rows: Rows, i: int, v: FloatArray) -> float:
     """Return the inner product of row i with `v`.
 
-    Four partial sums for dense rows: additions to a single sum would have to wait for each other.
+    Dense rows use four partial sums, because additions to a single sum would have to wait for each other.
     """
     a = b = c = e = 0.0
     if rows.indptr.shape[0]:
@@ -47,8 +47,8 @@ def dot_row(rows: Rows, i: int, v: FloatArray) -> float:
 def prefetch_rows(rows: Rows, y: FloatArray, lengths: FloatArray, points: IntArray) -> float:
     """Read one number in eight of these rows and their entries of `y` and `lengths`, to bring them into the cache.
 
-    Rows in shuffled order have to come from main memory. Independent reads wait for it at the same time, which makes
-    steps over small rows two to three times as fast. The returned sum keeps the compiler from removing the reads.
+    Rows in shuffled order come from main memory. Independent reads overlap their waiting times, which makes steps over
+    small rows two to three times as fast. The returned sum keeps the compiler from removing the reads.
     """
     total = 0.0
     if rows.indptr.shape[0]:

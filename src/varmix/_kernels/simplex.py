@@ -67,7 +67,7 @@ def _compute_entry(w: FloatArray, g: FloatArray, M: FloatArray, x: FloatArray, i
     return high, low
 
 
-# A pivot below this fraction of its diagonal entry is rounding: the matrix is singular in that direction.
+# A pivot below this fraction of its diagonal entry is a rounding error: the matrix is singular in that direction.
 MIN_PIVOT_RATIO = 1e-15
 
 
@@ -75,9 +75,9 @@ MIN_PIVOT_RATIO = 1e-15
 def factor_metric(M: FloatArray, index: IntArray, size: int, last: int, force: float, upper: FloatArray) -> float:
     """Write U with U'U = D' M D, where D moves each coordinate of `index` up and `last` down; return the quality.
 
-    The quality is the product of all ratios of pivot to diagonal entry that are below 0.1: it shows how many digits are
-    lost. A singular direction gets the smallest pivot that is not rounding (and not so small that
-    `force` over it overflows) and is decoupled from the others: steps along it are long, and the bounds of the simplex
+    The quality is the product of all ratios of pivot to diagonal entry that are below 0.1. It shows how many digits are
+    lost. A singular direction gets the smallest pivot that is not a rounding error (and for which `force` over the
+    pivot does not overflow) and is decoupled from the others. Steps along it are long, and the bounds of the simplex
     stop them. The diagonal of `upper` holds the inverses of the diagonal of U, because divisions are slow.
     """
     corner = M[last, last]
@@ -130,7 +130,7 @@ MAX_PIVOT_WORK = 1e10
 MIN_FACTORISATIONS = 10
 # Gradient steps after a step that used up its budget before the minimum; each takes k^2 products.
 MAX_GRADIENT_STEPS = 300
-# A step that was cut short returns this minus its pivots; -1 means that numbers were not finite.
+# A step that was cut short returns this number minus its pivots. -1 means that numbers were not finite.
 CUT_SHORT = -2
 
 
@@ -145,8 +145,8 @@ def copy_vector(source: FloatArray, out: FloatArray) -> None:
 def project_simplex(v: FloatArray, z: float, out: FloatArray) -> None:
     """Write the Euclidean projection of `v` onto {x >= 0, sum x = z}: the function of Algorithm 3, lines 1 to 6.
 
-    Entries are shifted by the largest one, which changes only the rounding: sums then have the size of the result, not
-    that of `v`.
+    The largest entry is subtracted from all, which changes only rounding errors: sums are then as small as the result,
+    even if `v` is large.
     """
     d = v.shape[0]
     top = v[0]
@@ -243,14 +243,14 @@ def metric_step(w: FloatArray, g: FloatArray, M: FloatArray, gamma: float, x: Fl
 def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, budget: float, x: FloatArray) -> int:
     """Write argmin <g, x> + 1/2 (x - w)' M (x - w), subject to x >= lower and sum x = sum w, to `x`; return the pivots.
 
-    A primal active-set method that starts at `w` with the bounds that `w` touches. These hardly change between rounds,
-    so one factorisation is usually enough. Each iteration minimises over the free coordinates with a fixed sum, and
-    stops at the first bound on the way. At a minimum it drops the bound with the most negative multiplier. `w` must be
-    feasible and `M` positive semi-definite. With non-finite numbers the result is `w` and the return value -1.
+    A primal active-set method that starts at `w` with the bounds that `w` touches. Touched bounds hardly change between
+    rounds, so one factorisation is usually enough. Each iteration minimises over the free coordinates with a fixed sum,
+    and stops at the first bound on the way. At a minimum it drops the bound with the most negative multiplier. `w` must
+    be feasible and `M` positive semi-definite. With non-finite numbers the result is `w` and the return value -1.
 
     There may be as many pivots as bounds, so the work is capped: the cubes of the sizes of all pivots add up to at most
-    `budget`. A step that is cut short is feasible and no worse than `w`, because every pivot leads down. It returns
-    `CUT_SHORT` minus the number of pivots; `descend_projected` can continue from there.
+    `budget`. A step that is cut short is feasible and no worse than `w`, because no pivot increases the objective. It
+    returns `CUT_SHORT` minus the number of pivots; `descend_projected` can continue from there.
     """
     k = w.shape[0]
     # Few allocations, because each costs as much as a row of arithmetic for small k.
@@ -316,9 +316,9 @@ def bounded_step(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray,
 def descend_projected(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatArray, x: FloatArray) -> None:
     """Continue a step of `bounded_step` that was cut short, by projected gradient steps scaled by the diagonal of M.
 
-    Step lengths are those of Barzilai and Borwein; each step goes at most to the minimum along it. `x` must be
-    feasible. If it is worse than `w`, the descent starts at `w`. A kernel of its own, so that others need not compile
-    it.
+    Step lengths follow Barzilai and Borwein; each step ends at the minimum along its direction or earlier. `x` must be
+    feasible. If it is worse than `w`, the descent starts at `w`. This is a separate kernel, so that others need not
+    compile it.
     """
     k = w.shape[0]
     vectors = np.empty((5, k))
@@ -367,8 +367,7 @@ def descend_projected(w: FloatArray, g: FloatArray, M: FloatArray, lower: FloatA
 def _project_scaled(v: FloatArray, scale: FloatArray, z: float, out: FloatArray) -> None:
     """Write the point of {x >= 0, sum x = z} nearest to `v` in the metric diag(scale): max(v - shift / scale, 0).
 
-    Entries that come out below zero are removed and the shift is computed again from the others, until none is
-    negative.
+    Negative entries are removed and the shift is computed again from the others, until no entry is negative.
     """
     k = v.shape[0]
     for j in range(k):
@@ -413,8 +412,8 @@ def _write_product(M: FloatArray, x: FloatArray, out: FloatArray) -> None:
 def _list_free(free: IntArray, M: FloatArray, index: IntArray) -> tuple[int, int]:
     """Write the free coordinates except the flattest to `index`; return their number and the flattest (-1: none).
 
-    The flattest, of least M_jj, follows from the others, because the sum is fixed. Eliminating it needs no curvature
-    along the constraint and adds the least to the other coordinates.
+    The flattest coordinate has the smallest M_jj. It follows from the others, because the sum is fixed. Eliminating it
+    needs no curvature along the constraint and adds the least to the other coordinates.
     """
     last = -1
     for j in range(free.shape[0]):

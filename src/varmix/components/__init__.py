@@ -1,4 +1,4 @@
-"""Families of sampling distributions: what a sampler mixes."""
+"""Families of sampling distributions, which samplers mix."""
 
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points, Subsets

@@ -18,7 +18,7 @@ from varmix._core.state import CheckpointError, require_entries, restore_array
 from varmix._core.validation import AnyArray, FloatArray, IntArray, State, as_atoms, as_fraction, same
 from varmix._kernels.cost import weigh_groups
 from varmix.components import _groups_kernels as kernels
-from varmix.components._base import Family, Sample
+from varmix.components._base import Family, Sample, assign_lanes
 from varmix.components._groups_cursors import Cursors
 from varmix.components._groups_norm_split import NormSplit
 from varmix.components._labels import choose_dtype, encode_labels
@@ -28,20 +28,19 @@ from varmix.components._labels import choose_dtype, encode_labels
 class Groups(Family):
     """One component per group: component j draws the points with label j.
 
-    With weights w on the groups and w_u on the uniform component, group j serves the share
-    `pi_j = (1 - smoothing) w_j + W_j (w_u + smoothing (1 - w_u))` of the draws, where W_j is its mass: its part of the
-    points, or of the target. The density of a point in group j is `pi_j / W_j`. So the lanes are always the groups; the
-    uniform component needs no lane of its own.
+    A uniform draw is a draw from group j with probability W_j, the mass of the group: its share of the points, or of
+    the target. So the uniform component needs no lane of its own, and the lanes are always the groups. With weights w
+    on the groups and w_u on the uniform component, the share of the draws that come from group j is `pi_j = (1 -
+    smoothing) w_j + W_j (w_u + smoothing (1 - w_u))`. The density of its points is `pi_j / W_j`.
 
     With `replacement=False` every group is visited in shuffled order, and shuffled again when it is used up. This is
-    what `Sampler(labels)` does. With a fixed mixture it is unbiased over an epoch, like plain reshuffling, but not draw
-    by draw; while the mixture moves it is not exactly unbiased over an epoch either ("What the weights promise" in
-    docs/quickstart.md has the figures).
+    what `Sampler(labels)` does. Like plain reshuffling it is unbiased over an epoch if the mixture is fixed. Otherwise
+    it is approximately unbiased: "What the weights promise" in docs/quickstart.md has the figures.
 
-    With `resplit="norms"` every group is divided into three sub-groups, which become the components: half of its
-    points, then three eighths, then one eighth (fewer where it has fewer points). `end_epoch` divides the groups again
-    by the norms last seen, so that the sub-groups hold the smallest, middle and largest norms. Sizes, masses and ratios
-    stay, so what a learner knows about a sub-group keeps its meaning.
+    With `resplit="norms"` every group is split into three sub-groups, which become the components: half of its points,
+    three eighths, and one eighth. (Groups of one or two points have one or two sub-groups.) `end_epoch` splits the
+    groups again by the norms last seen, so that the sub-groups hold the smallest, middle and largest norms. Sizes,
+    masses and ratios stay, so what a learner knows about a sub-group keeps its meaning.
 
     A point takes at most 12 bytes, 8 more for a target (16 if it varies inside groups), and 4 more with resplit.
 
@@ -57,7 +56,7 @@ class Groups(Family):
         The distribution to be unbiased for. Without replacement, and with resplit, it must be constant inside each
         group. Default: uniform.
     resplit : None or "norms", default None
-        Whether to divide groups by the norms last seen.
+        Whether to split groups by the norms last seen.
 
     Attributes
     ----------
@@ -72,7 +71,7 @@ class Groups(Family):
     TypeError
         If labels are not integers, strings or booleans.
     ValueError
-        If labels are not one per point, a group has no target, or settings exclude each other.
+        If labels are not one per point, the target of a group is zero, or settings exclude each other.
 
     Examples
     --------
@@ -105,7 +104,8 @@ class Groups(Family):
         self.replacement = bool(replacement)
         if not replacement and smoothing:
             raise ValueError(
-                f"Without replacement the groups themselves are drawn, so smoothing must be 0, got {smoothing}."
+                f"smoothing mixes points of other groups in, which groups without replacement cannot do: it must be 0, "
+                f"got {smoothing}."
             )
         if resplit is not None and resplit != "norms":
             raise ValueError(f"resplit must be None or 'norms', got {resplit!r}.")
@@ -144,11 +144,11 @@ class Groups(Family):
 
     def _build(self, target: ArrayLike | None, counts: IntArray | None = None) -> None:
         self.space = Points(len(self._codes), target)
-        self._mark = crc32(self._codes)  # type: ignore[arg-type]
+        self._checksum = crc32(self._codes)  # type: ignore[arg-type]
         self._sort(counts)
         self._cumulative = self._running_sums()
-        self._split = None if self.resplit is None else self._cut()
-        self._inside = (1 - self.smoothing) / self.masses + self.smoothing
+        self._split = None if self.resplit is None else self._split_groups()
+        self._inside = (1 - self.smoothing) / self.masses + self.smoothing  # ratio of component j inside group j
         self._has_uniform = False
         self.k = len(self.labels)
         self.c = float(self._inside.max())
@@ -188,7 +188,7 @@ class Groups(Family):
         return np.empty(0) if self.space.target is None else self.space.target
 
     def _sort(self, counts: IntArray | None = None) -> None:
-        """Compute the masses of the groups, and list the points with a positive target group by group."""
+        """Compute the masses of the groups, and list their points; raise `ValueError` for a group without any."""
         if counts is None:
             counts, self.masses = np.zeros(len(self.labels), dtype=np.int64), np.zeros(len(self.labels))
             kernels.weigh_groups(self._codes, self._target, counts, self.masses)
@@ -197,13 +197,18 @@ class Groups(Family):
         self.masses.setflags(write=False)
         if counts.min() == 0:
             label = self.labels[np.argmin(counts)].item()
-            raise ValueError(f"The target of group {label!r} is zero everywhere. Remove its points.")
+            raise ValueError(
+                f"Group {label!r} has no points to draw: its target is zero everywhere. Remove its points."
+            )
         self._start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self._members: AnyArray = np.empty(int(self._start[-1]), dtype=np.int32 if self.space.n < 2**31 else np.int64)
         kernels.sort_by_group(self._codes, self._target, self._start, self._members)
 
     def _running_sums(self) -> FloatArray | None:
-        """Return the cumulative sums of the target inside groups, or None if it is constant there."""
+        """Return the cumulative sums of the target inside groups, or None if it is constant there.
+
+        Raise `ValueError` for groups that need a constant target and have none.
+        """
         uneven = kernels.first_uneven(self._target, self._start, self._members) if len(self._target) else -1
         if uneven < 0:
             return None
@@ -217,8 +222,8 @@ class Groups(Family):
         kernels.accumulate_groups(self._target, self._start, self._members, cumulative)
         return cumulative
 
-    def _cut(self) -> NormSplit:
-        """Divide every group into its sub-groups, before any norm was seen."""
+    def _split_groups(self) -> NormSplit:
+        """Split every group into its sub-groups, before any norm was seen."""
         split = NormSplit(np.diff(self._start), self.space.n)
         self.labels = self.labels[split.groups]
         self._codes = split.first.astype(choose_dtype(len(self.labels)))[self._codes]
@@ -254,20 +259,17 @@ class Groups(Family):
         mixture: FloatArray,
         m: int,
         batches: int,
-        allocate: Allocation,
-        state: FloatArray,
+        allocation: Allocation,
+        allocation_state: FloatArray,
         uniforms: Uniforms,
     ) -> Sample:
-        """Make the draws of a sampler. The group of a point determines its ratios, so these are left for later."""
+        """Draw one or several batches. Ratios follow from the groups, and are computed when they are first read."""
         shares = self.lanes(mixture)
-        if batches == 1:
-            groups, state = allocate.assign(state, shares, m, uniforms)
-        else:
-            groups, state = allocate.assign_batches(state, shares, m, batches, uniforms)
-        density, weights = np.empty(len(groups)), np.empty(len(groups))
+        groups, allocation_state = assign_lanes(allocation, allocation_state, shares, m, batches, uniforms)
         atoms = self._draw_points(groups, uniforms)
+        density, weights = np.empty(len(groups)), np.empty(len(groups))
         weigh_groups(groups, shares, self.masses, density, weights)
-        return atoms, self.group_rows, density, weights, groups, state
+        return atoms, self.group_rows, density, weights, groups, allocation_state
 
     def _draw_points(self, groups: IntArray, uniforms: Uniforms) -> IntArray:
         m = len(groups)
@@ -295,7 +297,7 @@ class Groups(Family):
 
     @property
     def observes(self) -> bool:
-        """Whether groups are divided by the norms."""
+        """Whether groups are split by the norms."""
         return self._split is not None
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
@@ -304,10 +306,11 @@ class Groups(Family):
             self._split.observe(draw, norms)
 
     def end_epoch(self) -> None:
-        """Divide the groups by the norms last seen, with resplit; otherwise do nothing.
+        """Split the groups by the norms last seen, with resplit; otherwise do nothing.
 
-        A sub-group that is drawn rarely is not used up after an epoch. It continues with the points that are left:
-        starting anew would draw points as if with replacement, and lose the advantage of reshuffling.
+        A sub-group that is drawn rarely is not used up after an epoch. It continues with the points that are left, and
+        with a random part of the points that have moved into it. Starting anew would draw points as if with
+        replacement, and lose the advantage of reshuffling.
         """
         if self._split is not None:
             old = self._codes.copy()
@@ -315,19 +318,25 @@ class Groups(Family):
             kernels.sort_by_group(self._codes, self._target, self._start, self._members)
             self._cursors.restart(self._members, old, self._codes)
 
-    def description(self) -> State:
+    def identity(self) -> State:
         """Return what identifies the groups: number, masses, smoothing and a checksum of their members.
+
+        States are compared by it, and stacks recognise a family that is passed twice.
 
         Returns
         -------
         dict
             Numbers and arrays.
         """
-        return super().state_dict() | {"smoothing": self.smoothing, "masses": self.masses.copy(), "mark": self._mark}
+        return super().state_dict() | {
+            "smoothing": self.smoothing,
+            "masses": self.masses.copy(),
+            "mark": self._checksum,
+        }
 
     def state_dict(self) -> State:
         """Return what identifies the groups, the cursors, and with resplit the norms and the present sub-groups."""
-        state = self.description()
+        state = self.identity()
         if not self.replacement:
             state |= self._cursors.state_dict()
         if self._split is not None:
@@ -337,12 +346,12 @@ class Groups(Family):
     def load_state_dict(self, state: State) -> None:
         """Check that the state is of the same groups, and load cursors and sub-groups."""
         require_entries(state, set(self.state_dict()), "Groups")
-        self.check_shape(state)
+        self.check_identity(state)
         if not same(state["smoothing"], self.smoothing) or not same(state["masses"], self.masses):
             raise CheckpointError(
                 "The saved groups have other masses or another smoothing: build them as they were when they were saved."
             )
-        if not same(state["mark"], self._mark):
+        if not same(state["mark"], self._checksum):
             raise CheckpointError("The saved groups have other members: pass the same labels, in the same order.")
         due = None
         split, codes, members, cursors = self._split, self._codes, self._members, self._cursors

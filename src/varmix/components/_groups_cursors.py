@@ -15,8 +15,9 @@ LATEST_TURN = 2**62
 class Cursors:
     """Draws without replacement: every point of a group once per turn, in an order determined by (seed, group, turn).
 
-    So the state is a seed, and a position and a turn per group; no list of points is needed. After a restart the order
-    also depends on which points are due: the first turn serves only the points that were not served yet.
+    The saved state is one seed, and a position and a turn per group, without a list of points. The first turn after a
+    restart is shortened: it serves only points that are due, because they were not served before. Its order also
+    depends on these points.
 
     Parameters
     ----------
@@ -61,8 +62,9 @@ class Cursors:
     def restart(self, members: AnyArray, old: AnyArray, new: AnyArray) -> None:
         """Start new turns after points moved from their `old` to their `new` groups, whose sizes did not change.
 
-        A group continues with the points it has not served yet. Of points from other groups, a random part joins these,
-        at the group's own rate, so that they are served as often as the others (docs/decisions/0006).
+        A group continues with the points that it has not served yet. Each point from another group joins them with a
+        probability equal to the unserved share of the group, so that it is served as often as the others
+        (docs/decisions/0006).
         """
         if self._seed is None or self._order is None:  # nothing was drawn yet
             return
@@ -74,7 +76,7 @@ class Cursors:
         kernels.due_first(self._start, members, marks, self._order, self._due)
 
     def due(self, n: int) -> AnyArray:
-        """Return a mask of n points: those of shortened turns."""
+        """Return a mask that marks the points of shortened turns among n points."""
         marks = np.zeros(n, dtype=np.bool_)
         if self._order is not None:
             kernels.mark_due(self._start, self._order, self._due, marks)
@@ -85,7 +87,7 @@ class Cursors:
         return {"seed": self._seed, "position": self._position.copy(), "turn": self._turn.copy()}
 
     def loaded(self, state: State, members: AnyArray, marks: AnyArray | None = None) -> "Cursors":
-        """Return cursors through `members` at a saved position, with the marked points due, after checking them."""
+        """Check a saved state and return cursors at its position. `marks` marks the points of shortened turns."""
         position = restore_array(state["position"], self._position, "position")
         turn = restore_array(state["turn"], self._turn, "turn")
         sizes = np.diff(self._start)

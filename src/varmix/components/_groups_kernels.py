@@ -9,7 +9,7 @@ from varmix._kernels.random import mix_bits
 
 @kernel
 def weigh_groups(codes: AnyArray, target: FloatArray, counts: IntArray, masses: FloatArray) -> None:
-    """Add up the number of points with a target, and their target, per group; an empty target is uniform."""
+    """Add up, per group, the number of points with a target above zero and their target; an empty target is uniform."""
     n = codes.shape[0]
     uniform = target.shape[0] == 0
     for i in range(n):
@@ -24,7 +24,7 @@ def weigh_groups(codes: AnyArray, target: FloatArray, counts: IntArray, masses: 
 
 @kernel
 def sort_by_group(codes: AnyArray, target: FloatArray, start: IntArray, members: AnyArray) -> None:
-    """Write the points of each group that have a target, in ascending order (a counting sort)."""
+    """Write the points of each group that have a target above zero, in ascending order (a counting sort)."""
     fill = start[:-1].copy()
     uniform = target.shape[0] == 0
     for i in range(codes.shape[0]):
@@ -89,7 +89,7 @@ def draw_weighted(
 
 @kernel
 def group_rows(group: IntArray, inside: FloatArray, outside: float, out: FloatArray) -> None:
-    """Write a row of ratios per group: inside[g] in its own column, `outside` in others, one for the uniform one."""
+    """Write a row of ratios per group: inside[g] in its own column, `outside` in others, 1 in the uniform column."""
     groups = inside.shape[0]
     for r in range(group.shape[0]):
         g = group[r]
@@ -156,7 +156,7 @@ def draw_cursor(
 ) -> None:
     """Write the next point of the group's shuffled order for each lane.
 
-    A group that ran out starts its next turn from `members`, so its order depends only on (seed, group, turn).
+    A finished group starts its next turn from `members`, so its order depends only on (seed, group, turn).
     """
     for r in range(lanes.shape[0]):
         g = lanes[r]
@@ -200,9 +200,9 @@ def mark_waiting(
 
 @kernel
 def deal_in(seed: np.uint64, turn: IntArray, old: AnyArray, new: AnyArray, shares: FloatArray, marks: AnyArray) -> None:
-    """Mark points that changed their group at random, at the rate of points not served yet in the new group.
+    """Mark each point that changed its group with a probability equal to the unserved share of its new group.
 
-    They must not all come last or first, because the reason they moved depends on when they came.
+    Points move because they were served, so marking all or none of them would always serve them early or late.
     """
     for i in range(old.shape[0]):
         if old[i] != new[i]:
@@ -238,7 +238,7 @@ GOLDEN_RATIO_BITS = np.uint64(0x9E3779B97F4A7C15)
 
 @kernel
 def remember_norms(atoms: IntArray, norms: FloatArray, seen: AnyArray) -> None:
-    """Write the norms of these atoms; of an atom that comes twice the later norm is kept."""
+    """Write the norms of these atoms. If an atom occurs twice, its later norm is kept."""
     for r in range(atoms.shape[0]):
         seen[atoms[r]] = min(
             abs(norms[r]), MAX_STORED_NORM
@@ -247,9 +247,9 @@ def remember_norms(atoms: IntArray, norms: FloatArray, seen: AnyArray) -> None:
 
 @kernel
 def rank_key(bits: np.uint32, point: int) -> np.uint64:
-    """Return the sort key of a point: the bits of its norm, which grow with it, then a scramble of its number.
+    """Return the sort key of a point: the bits of its norm, which sort like the norm, then its scrambled number.
 
-    So ties are broken independently of the order of the data.
+    The scrambled number breaks ties independently of the order of the data.
     """
     chance = mix_bits(np.uint64(point) + GOLDEN_RATIO_BITS) >> np.uint64(32)
     return (np.uint64(bits) << np.uint64(32)) | chance
@@ -287,7 +287,7 @@ def partition_points(keys: AnyArray, points: AnyArray, low: int, high: int, plac
 
 @kernel
 def rank_points(norms: AnyArray, bits: AnyArray, points: AnyArray, keys: AnyArray) -> None:
-    """Write the sort keys of a group's points, which are reordered; unseen points get the median of the others."""
+    """Reorder a group's points, seen ones first, and write their sort keys; unseen points get the median norm."""
     size = points.shape[0]
     known = 0
     for i in range(size):

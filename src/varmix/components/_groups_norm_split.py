@@ -1,4 +1,4 @@
-"""NormSplit: sub-groups of every group, cut by the norms last seen of its points."""
+"""NormSplit: the split of every group into sub-groups by the latest norms of its points."""
 
 from copy import copy
 
@@ -15,12 +15,12 @@ PART_SHARES = (1 / 2, 3 / 8, 1 / 8)
 
 
 class NormSplit:
-    """The norm last seen of every point, and the cut of every group by these norms.
+    """Latest norm of every point, and the split of every group by these norms.
 
     A group with three points or more has three sub-groups, one with two points has two, one with one point has one.
-    Sizes follow from the size of the group and never change; only the members do. Points not seen yet rank with the
-    median of their group, because only their label is known. Ties are broken at random, the same every time, and never
-    by the order of the data; before any feedback all points are tied (docs/decisions/0006).
+    Sizes follow from the size of the group and never change; only the members do. Points without feedback get the
+    median norm of their group, because only their label is known. A fixed pseudo-random order, which does not follow
+    the order of the data, breaks ties. Before any feedback all points are tied (docs/decisions/0006).
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class NormSplit:
         kernels.split_groups(self.first, self.start, self._seen, bits, members, codes)
 
     def state_dict(self, codes: AnyArray) -> State:
-        """Return the norms last seen and the sub-group of every point."""
+        """Return the latest norm and the sub-group of every point."""
         return {"seen": self._seen.copy(), "split": codes.copy()}
 
     def loaded(self, state: State, members: AnyArray, codes: AnyArray) -> tuple["NormSplit", AnyArray]:
@@ -81,7 +81,7 @@ class NormSplit:
         within = split.max() < len(self.groups) and (self.groups[split] == self.groups[codes]).all()
         sizes = np.bincount(split[members], minlength=len(self.groups))
         if not within or not np.array_equal(sizes, np.diff(self.start)):
-            raise CheckpointError("The saved split is not one of these groups. Rebuild the groups that were saved.")
+            raise CheckpointError("The saved split belongs to other groups. Rebuild the groups that were saved.")
         other = copy(self)
         other._seen = seen
         return other, split

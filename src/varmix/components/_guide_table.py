@@ -18,7 +18,7 @@ class Table:
     guide : array of shape (k, cells + 1)
         First index of every cell of [0, 1).
     scale : array of shape (k,)
-        Factor from stored ratios to those that are really drawn. Columns rounded to float32 do not have a mean of
+        Factor from stored ratios to the ratios of the actual draws. Columns rounded to float32 do not have a mean of
         exactly one, and unbiased estimates need the exact ratios.
     largest : array of shape (k,)
         Largest ratio of each column.

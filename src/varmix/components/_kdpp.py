@@ -18,8 +18,9 @@ from varmix.components._guide_table import Table
 from varmix.components._kdpp_laws import RidgedLaws, Spectrum, are_close, compute_marks, same_marks
 
 MAX_LOG_RATIO = 690.0  # larger ratios are cut to e^690 = 1e299, so that none is infinite
-MAX_LOST_PROBABILITY = 1e-6  # that a law may lose with eigenvalues that look like rounding
-# Proposals per chosen eigenvector before the next point is found by a scan of all points: one point in 1e14 needs it.
+MAX_LOST_PROBABILITY = 1e-6  # largest probability that a law may lose with dropped eigenvalues
+# After this many proposals per chosen eigenvector, a scan of all points finds the next point. One point in 1e14 needs
+# it.
 MAX_PROPOSALS_PER_VECTOR = 32
 
 
@@ -28,8 +29,8 @@ class KDpp(Family):
     """Diverse minibatches: one k-DPP (determinantal point process over sets of fixed size) per ridge.
 
     Component j draws a set S of `size` points with probability in proportion to `det(X_S X_S' + ridge_j I)`. Points
-    with similar features seldom come together; points with long features come often. A small ridge makes sets more
-    diverse, a large one nearly uniform. A set lists its points in ascending order.
+    with similar features are seldom drawn together; points with long feature vectors are drawn often. A small ridge
+    makes sets more diverse, a large one nearly uniform. A set lists its points in ascending order.
 
     Rows of X may be the data or any features of them: with random Fourier features the kernel X X' is close to an RBF
     kernel. If you have the kernel matrix itself, use `from_kernel`.
@@ -51,24 +52,25 @@ class KDpp(Family):
     ridges : array of shape (k,)
         The ridges, read-only.
     c : float
-        Upper bound of the ratios. The largest ratio cannot be computed in reasonable time, so this is the least of
-        three bounds: from the longest rows (Hadamard), the largest eigenvalues (interlacing) and the number of sets.
+        Upper bound of the ratios. The largest ratio cannot be computed in reasonable time, so this is the smallest
+        of three bounds: from the longest rows (Hadamard), the largest eigenvalues (interlacing) and the number of sets.
 
     Raises
     ------
     ValueError
         If an argument is out of range, a set would be larger than the rank allows, or some features are so much longer
-        than others that the others are lost in rounding and the probabilities would be wrong.
+        than others that rounding errors would make the probabilities wrong.
 
     Notes
     -----
-    Ratios have about 16 digits minus those of the condition number of X (largest singular value over the least one, or
-    over the root of the ridge if that is larger). Sets of rows much shorter than the longest lose as many more digits.
-    Ratios are cut at about 1e299. See docs/decisions/0005.
+    Ratios lose as many of 16 digits as the condition number of X has (the largest singular value over the smallest, or
+    over the root of the ridge if that is larger). Sets lose one more digit for each factor of ten by which their rows
+    are shorter than the longest. Ratios are cut at about 1e299. See docs/decisions/0005.
 
     Examples
     --------
-    Two of three points are alike. Without a ridge they never come together; with one they come together less often.
+    Two of the three points are equal. Without a ridge they are never drawn together, with a ridge less often than
+    others.
 
     >>> family = KDpp([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], size=2, ridges=[0.0, 1.0])
     >>> family.ratios(np.array([[0, 1], [0, 2]])).round(3)
@@ -171,25 +173,25 @@ class KDpp(Family):
         mixture: FloatArray,
         m: int,
         batches: int,
-        allocate: Allocation,
-        state: FloatArray,
+        allocation: Allocation,
+        allocation_state: FloatArray,
         uniforms: Uniforms,
     ) -> Sample:
         """Make the draws of a sampler; a stratified batch takes one compiled call."""
-        if batches != 1 or not allocate.is_stratified:
-            return super().sample(mixture, m, batches, allocate, state, uniforms)
+        if batches != 1 or not allocation.is_stratified:
+            return super().sample(mixture, m, batches, allocation, allocation_state, uniforms)
         atoms, rows = np.empty((m, self.space.size), np.int64), np.empty((m, self.k))
         density, weights = np.empty(m), np.empty(m)
         numbers = uniforms.take(m + 2)
         _, roots, laws = self._rows
         kernels.draw_stratified(mixture, numbers, *self._draws, self._tries, roots, laws, atoms, rows, density, weights)
-        return atoms, rows, density, weights, None, state
+        return atoms, rows, density, weights, None, allocation_state
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """Return the ratios of sets under every component.
 
-        The points of a set may come in any order. Each set needs one Gram matrix for all ridges. A set of linearly
-        dependent features has ratio zero without a ridge and is never drawn.
+        The points of a set may be in any order. Each set needs one Gram matrix for all ridges. Without a ridge, a set
+        with linearly dependent features has ratio zero and is never drawn.
         """
         sets = as_subsets(atoms, self.space.n, self.space.size)
         rows = np.empty((len(sets), self.k))
@@ -213,7 +215,7 @@ class KDpp(Family):
         return density
 
     def state_dict(self) -> State:
-        """Return what a checkpoint is compared with; drawing changes nothing."""
+        """Return the numbers that identify the k-DPPs; drawing does not change them."""
         return super().state_dict() | {
             "ridges": self.ridges.copy(),
             "eigenvalues": self._values.copy(),
@@ -224,7 +226,7 @@ class KDpp(Family):
     def load_state_dict(self, state: State) -> None:
         """Check that the state belongs to the same k-DPPs; nothing is changed."""
         require_entries(state, set(self.state_dict()), "KDpp")
-        self.check_shape(state)
+        self.check_identity(state)
         if not same(state["ridges"], self.ridges):
             raise CheckpointError(
                 f"The saved k-DPPs have other ridges: {make_printable(state['ridges'])}. "

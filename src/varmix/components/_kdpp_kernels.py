@@ -12,11 +12,13 @@ from varmix._kernels.random import seed_state, uniform
 from varmix.components._tables_kernels import look_up
 from varmix.components._uniform_kernels import fill_uniformly, insert_point
 
-# Limit for Cholesky: the error of a pivot is a few eps of its diagonal entry, relative to the fraction that is left of
-# it. Digits may be lost little by little, so fractions multiply. At 1e-4 the relative error is below 1e-11.
+# Limit for Cholesky. A pivot is the part that is left of its diagonal entry. Its relative error is a few eps over the
+# fraction that is left. Several pivots may each lose some digits, so their fractions are multiplied. At 1e-4 the
+# relative error is below 1e-11.
 MIN_PART_LEFT = 1e-4
 
-# After subtracting the others from a column, entries below this fraction of the largest in their row are rounding.
+# Once the other columns are subtracted from one, entries below this fraction of their row's largest are rounding
+# errors.
 SPAN_TOLERANCE = 1e-14
 
 
@@ -34,7 +36,7 @@ def by_cholesky(gram: FloatArray, scale: float, ridge: float, upper: FloatArray)
     for i in range(order):
         pivot = upper[i, i]
         diagonal = scale * gram[i, i] + ridge
-        if not pivot > 0.1 * diagonal:  # other pivots lose a digit at most; large sets have many of them
+        if not pivot > 0.1 * diagonal:  # other pivots lose at most a digit, and large sets have many of them
             part_left *= pivot / diagonal
             if not part_left > MIN_PART_LEFT:
                 return math.nan
@@ -100,9 +102,9 @@ def by_orthogonalising(rows: FloatArray, scale: float, ridge: float) -> float:
     """Return log det(scale * rows' rows + ridge I) by Gram-Schmidt; minus infinity if that is singular.
 
     Each column of [sqrt(scale) rows; sqrt(ridge) I] is divided by its length first, so that long and short points count
-    alike. The column with the largest rest comes next, and the span of the others is subtracted from it once more
-    before it is used. If only rounding is left of its feature part, that part is set to zero and only the ridge
-    remains. Coordinates may differ by many powers of ten, so each has its own limit for rounding.
+    alike. Each step takes the column with the largest remainder and subtracts the span of the earlier columns from it
+    once more. If only rounding errors are left of its feature part, that part is set to zero and only the ridge
+    remains. Coordinates may differ by many powers of ten, so each has its own limit for rounding errors.
     """
     length, order = rows.shape
     basis = np.zeros((order, length + order))
@@ -147,7 +149,7 @@ def set_ratios(atoms: IntArray, vectors: FloatArray, roots: FloatArray, laws: Fl
     """Write the ratios of sets (m, size) under every law; columns beyond the laws (the uniform component) are one.
 
     A law is (scale, ridge, log factor, log limit). Its ratio is det(scale * gram + ridge I) times the factor, at most
-    the limit. Points by points or columns by columns, the smaller of the two Gram matrices is used.
+    the limit. The smaller of the two Gram matrices is used: points by points, or columns by columns.
     """
     size = atoms.shape[1]
     columns = vectors.shape[1]
@@ -213,7 +215,7 @@ def dot_basis(vector: FloatArray, basis: FloatArray, b: int, m: int) -> float:
 
 @kernel
 def extend_basis(basis: FloatArray, count: int, m: int, vector: FloatArray) -> None:
-    """Append to the basis the part of a vector it does not span; two rounds, because of rounding."""
+    """Append the part of a vector that the basis does not span; two rounds, because of rounding errors."""
     for _ in range(2):
         for b in range(count):
             part = dot_basis(vector, basis, b, m)
@@ -241,8 +243,8 @@ def propose_point(
 ) -> int:
     """Propose a point from the table of a random chosen eigenvector; return it (-1 if rejected) and write its row.
 
-    So point i is proposed in proportion to its squared row, and accepted with the fraction that the basis does not
-    span. In all, (m - count) / m of the proposals are accepted.
+    Point i is proposed in proportion to the squared length of its row. The probability that it is accepted is the
+    fraction of that square that the basis does not span. In all, (m - count) / m of the proposals are accepted.
     """
     vector = chosen[min(int(uniform(state) * m), m - 1)]
     point = look_up(cumulative, guide, vector, uniform(state))
@@ -267,9 +269,9 @@ def scan_points(
     state: AnyArray,
     row: FloatArray,
 ) -> int:
-    """Return the next point and write its row, drawn by summing over all points what the basis does not span.
+    """Draw the next point without rejections, by a sum over all points; return it and write its row.
 
-    It is exact and takes time in proportion to n.
+    A point counts with the part of its squared row that the basis does not span. This takes time in proportion to n.
     """
     total = 0.0
     for again in range(2):
@@ -364,7 +366,7 @@ def draw_stratified(
 def write_inclusion(
     points: IntArray, vectors: FloatArray, base: FloatArray, slope: FloatArray, out: FloatArray
 ) -> None:
-    """Write base_j + sum_v slope_jv V_iv^2: the probability that a set holds point i, for every component j."""
+    """Write base_j + sum_v slope_jv V_iv^2: the probability that a set includes point i, for every component j."""
     for r in range(points.shape[0]):
         for j in range(out.shape[1]):
             total = base[j]
@@ -377,7 +379,7 @@ def write_inclusion(
 def point_density(
     sets: IntArray, vectors: FloatArray, base: FloatArray, slope: FloatArray, mixture: FloatArray, out: FloatArray
 ) -> None:
-    """Write n / size times the probability that a set of the mixture holds each point of the sets."""
+    """Write, for each point of the sets, n / size times the probability that a set of the mixture includes it."""
     columns = vectors.shape[1]
     factor = vectors.shape[0] / sets.shape[1]
     mixed = np.zeros(columns)

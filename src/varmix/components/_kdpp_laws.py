@@ -17,8 +17,8 @@ class Spectrum:
     """Eigenvectors and eigenvalues of a positive semi-definite kernel K = 4^exponent * V diag(values) V'.
 
     The power of two keeps eigenvalues near one for data of any scale, without rounding. Eigenvalues that are rounding
-    errors relative to the largest are dropped. The others are exact for data that differ from the given data by
-    rounding relative to the *largest* singular value, so small ones have fewer correct digits.
+    errors relative to the largest are dropped. The rounding errors of the others are relative to the *largest* singular
+    value, so small eigenvalues have fewer correct digits.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Spectrum:
     values : array of shape (rank,)
         Eigenvalues, ascending and above zero.
     exponent : int
-        Scale of the kernel.
+        Exponent of the factor 4^exponent.
     cut : array of shape (dropped,)
         Upper bounds of the dropped eigenvalues.
     """
@@ -78,7 +78,7 @@ class Spectrum:
     def from_kernel(cls, L: ArrayLike) -> "Spectrum":
         """Return the spectrum of a symmetric positive semi-definite matrix of shape (n, n).
 
-        The limit for rounding errors follows from the dtype of the matrix as it was passed.
+        The limit for rounding errors depends on the dtype of `L`.
         """
         kernel = as_matrix(L, "L")
         if kernel.shape[0] != kernel.shape[1]:
@@ -111,7 +111,7 @@ class Spectrum:
             found = np.linalg.eigvalsh(np.ldexp((scaled + scaled.T) / 2, -half[:, None] - half))
             return int(np.count_nonzero(found > precision * np.abs(found).max()))
 
-        # If rounding made eigenvalues negative, it made others positive by as much.
+        # Rounding errors that made some eigenvalues negative may have made zeros positive by as much.
         return cls(vectors, values, exponent // 2, max(precision * largest, -float(values[0])), balanced_rank)
 
     @property
@@ -125,10 +125,10 @@ class Spectrum:
         return len(self.values)
 
     def hides(self) -> bool:
-        """Return whether dropped eigenvalues may be more than rounding.
+        """Return whether dropped eigenvalues may be more than rounding errors.
 
-        They are if the rank is higher after all rows and columns are scaled to about the same size: one enormous row
-        makes all others look like rounding. This takes another decomposition.
+        They are if scaling all rows and columns to about the same size raises the rank: a single huge row makes all
+        others look like rounding errors. The check takes another decomposition.
         """
         return self._balanced_rank is not None and len(self.cut) > 0 and self._balanced_rank() > self.rank
 
@@ -145,7 +145,7 @@ def _scale_down(matrix: FloatArray) -> tuple[FloatArray, int]:
 
 
 def _find_precision(values: ArrayLike) -> float:
-    """Return the relative rounding error of the numbers as they were passed."""
+    """Return the relative rounding error of the dtype of `values`."""
     dtype = np.asarray(values).dtype
     return max(float(np.finfo(dtype).eps), MACHINE_EPSILON) if dtype.kind == "f" else MACHINE_EPSILON
 
@@ -181,8 +181,8 @@ def keep_probabilities(values: FloatArray, logs: FloatArray) -> FloatArray:
 def taken_probabilities(keep: FloatArray) -> FloatArray:
     """Return the probability (most + 1, rank) that v is among the m taken.
 
-    It follows the number left to take from the last v to the first. Only probabilities are added and multiplied, so
-    nothing cancels.
+    The loop goes from the last v to the first and tracks the distribution of the number left to take. It only adds and
+    multiplies probabilities, so no digits cancel.
     """
     rank, width = keep.shape
     taken = np.zeros((width, rank))
@@ -200,7 +200,7 @@ LOG_TWO = float(np.log(2.0))
 
 @final
 class RidgedLaws:
-    """Laws of a k-DPP with each ridge: how many points come from K, and the constants of ratios and inclusion.
+    """Laws of a k-DPP, one per ridge: how many points come from K, and the constants of ratios and inclusion.
 
     A set consists of m points drawn by K and `size - m` uniform ones. With e_m for the elementary symmetric polynomials
     of the eigenvalues, the mean of det(K_S + ridge I) over all sets of `size` points is
@@ -214,7 +214,7 @@ class RidgedLaws:
     ranks : array of shape (ridges, most + 1)
         Probability that m points come from K.
     keep : array of shape (rank, most + 1)
-        Probability that an eigenvector is taken if m are to be taken from it and those before it.
+        Probability that an eigenvector is taken if m of it and the ones before it are still to be taken.
     ratios : array of shape (ridges, 3)
         Scale, ridge and log factor: the ratio of a set is det(scale * K_S + ridge I) times the factor.
     base, slope : arrays of shape (ridges,) and (ridges, rank)
@@ -222,7 +222,7 @@ class RidgedLaws:
     bounds : array of shape (ridges,)
         Logarithm of an upper bound of the ratios.
     lost : array of shape (ridges,)
-        Upper bound of the probability that a set would hold a point by a dropped eigenvalue.
+        Upper bound of the probability that a dropped eigenvalue would have added a point to a set.
     """
 
     __slots__ = ("base", "bounds", "keep", "lost", "ranks", "ratios", "slope")
@@ -286,9 +286,9 @@ def _log_bounds(spectrum: Spectrum, size: int, log_ridges: FloatArray) -> FloatA
 def compute_marks(spectrum: Spectrum) -> FloatArray:
     """Return five numbers that identify the rows of the features and their order.
 
-    They do not depend on the choice of eigenvectors or on scale. With fixed weights h that differ from row to row, and
-    K over its largest eigenvalue, they are h'K h, |K h|^2 and sum_i h_i K_ii. Small eigenvalues hardly matter in these,
-    so the last two numbers are the first and the third with V V' in place of K.
+    They do not depend on the choice of eigenvectors or on scale. The first three are h'K h, |K h|^2 and sum_i h_i K_ii,
+    with K divided by its largest eigenvalue and fixed weights h that differ from row to row. Small eigenvalues hardly
+    change these, so the last two are the first and the third with V V' in place of K.
 
     Examples
     --------
@@ -318,9 +318,9 @@ def same_marks(saved: object, present: FloatArray, values: FloatArray) -> bool:
 
 
 def are_close(saved: object, present: AnyArray, shift: int) -> bool:
-    """Return whether saved numbers, times 2^shift, equal the present ones up to rounding, which differs by machine.
+    """Return whether saved numbers, times 2^shift, equal the present ones up to the rounding errors of other machines.
 
-    Small eigenvalues have fewer equal digits, because singular values are exact relative to the largest.
+    Small eigenvalues agree in fewer digits, because rounding errors are relative to the largest singular value.
     """
     values = np.asarray(saved)
     if values.shape != present.shape or values.dtype != present.dtype:

@@ -43,7 +43,7 @@ from varmix.components._replay_kernels import (
     buckets_of,
 )
 
-#: The magnitude that stands for all in a bucket: the middle of the bucket, on a logarithmic scale.
+#: Magnitude that all items of a bucket count with: the middle of the bucket on a logarithmic scale.
 BUCKET_MAGNITUDES: FloatArray = 2.0 ** ((np.arange(BUCKET_COUNT) + 0.5) / BUCKETS_PER_OCTAVE - OCTAVES_BELOW_ONE)
 MAX_ITEM_NUMBER = 2**60  # in a saved state: later numbers must still fit 64 bits
 UNIT_BUCKET = OCTAVES_BELOW_ONE * BUCKETS_PER_OCTAVE  # the bucket of magnitude 1
@@ -52,7 +52,7 @@ UNIT_BUCKET = OCTAVES_BELOW_ONE * BUCKETS_PER_OCTAVE  # the bucket of magnitude 
 def empty_buckets(capacity: int) -> Buckets:
     """Return empty lists with room for `capacity` items in any distribution over buckets.
 
-    They take 15 to 17 bytes per item from a hundred thousand items on.
+    They take 15 to 17 bytes per item if there is room for at least a hundred thousand items.
     """
     chunks = min(capacity, (capacity >> CHUNK_BITS) + BUCKET_COUNT)  # the last chunk of every bucket may be partly full
     pages = min(chunks, (chunks >> PAGE_BITS) + BUCKET_COUNT)
@@ -76,14 +76,14 @@ def _link_rows(number: int, width: int) -> AnyArray:
 class PriorityBuckets:
     """The newest `capacity` items, in lists by the bucket of their priority.
 
-    Items are numbered in the order in which they come; item i is in slot `i % capacity`.
+    Items are numbered in insertion order; item i is in slot `i % capacity`.
 
     Attributes
     ----------
     lists : Buckets
         Slots by bucket.
     overwritten : int
-        How many reported errors were for items that had been overwritten.
+        Number of errors reported for items that had been overwritten.
     top : int
         Largest bucket that was ever reported, or the bucket of 1 before any report.
     """
@@ -141,7 +141,7 @@ class PriorityBuckets:
 
     @classmethod
     def from_state(cls, state: State, capacity: int) -> "PriorityBuckets":
-        """Return the ring of a saved state, whose later draws are the same."""
+        """Return the buckets of a saved state, in an order that makes later draws the same."""
         ring = cls(capacity)
         ring._total[0], ring.overwritten = read_count(state, "total", most=MAX_ITEM_NUMBER), read_count(state, "gone")
         ring.top, ring._seen = read_count(state, "top", most=BUCKET_COUNT - 1), read_flag(state, "seen")
@@ -162,7 +162,7 @@ class PriorityBuckets:
 
 
 def _are_consecutive(buckets: AnyArray, positions: AnyArray) -> bool:
-    """Return whether positions count up from zero in every bucket.  Both arrays are sorted by bucket, then position."""
+    """Return whether positions count up from zero in every bucket. Both arrays are sorted by bucket, then position."""
     counts = np.bincount(buckets, minlength=BUCKET_COUNT)
     starts = np.cumsum(counts) - counts
     return bool((positions == np.arange(len(buckets)) - starts[buckets]).all())
@@ -184,9 +184,9 @@ class Replay(Family):
     sampler call `set_delta`.  `with_uniform`, which `varmix.Sampler` and `varmix.vrm` call, adds the uniform component
     to the same items.
 
-    The buffer grows to `capacity`, and then new items overwrite the oldest.  Items are numbered in the order in which
-    they are inserted, and a number is never used twice: item i belongs in row `i % capacity` of a storage.  An error
-    that is reported for an overwritten item changes no item; `overwritten` counts it.
+    The buffer grows to `capacity`; then new items overwrite the oldest. Items are numbered in insertion order, and a
+    number is never reused. Store item i in row `i % capacity` of your own storage. An error that is reported for an
+    overwritten item changes no item; `overwritten` counts it.
 
     Parameters
     ----------
@@ -198,11 +198,11 @@ class Replay(Family):
 
     Notes
     -----
-    All settings share one table.  It keeps |delta| to an eighth of an octave from 1e-12 to 1e12, which is within 4.5 %
-    of the reported value; values outside count as the nearest end.  Draws and ratios use the same rounded values, so
-    weights are exact.  Inserting and reporting take the same number of operations for any number of items, and
-    rounding errors do not add up.  An item takes 15 to 17 bytes for any number of settings, from a hundred thousand
-    items on; a quarter of a megabyte is fixed.
+    All settings share one table. It rounds |delta| to an eighth of an octave between 1e-12 and 1e12, which is within
+    4.5 % of the reported value, and clips values outside this range. Draws and ratios use the same rounded values, so
+    weights are exact. The time to insert an item or to report an error does not depend on the number of items, and
+    rounding errors do not add up. With a capacity of a hundred thousand or more, an item takes 15 to 17 bytes for any
+    number of settings. Another quarter of a megabyte does not depend on the capacity.
 
     Examples
     --------
@@ -260,7 +260,7 @@ class Replay(Family):
 
     @property
     def overwritten(self) -> int:
-        """How many TD errors were reported for items that had been overwritten."""
+        """Number of TD errors reported for items that had been overwritten."""
         return self._rings[0].overwritten
 
     @property
@@ -279,7 +279,7 @@ class Replay(Family):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the table, which is allocated at the start; settings need a few more."""
+        """Bytes of the table, which is allocated at the start. Settings take little more."""
         return sum(array.nbytes for array in self._rings[0].lists)
 
     def __len__(self) -> int:
@@ -330,7 +330,8 @@ class Replay(Family):
         Parameters
         ----------
         ids : array-like of shape (m,), int
-            Numbers of items. If one is named twice, its last error counts. Overwritten items count in `overwritten`.
+            Numbers of items. If an item is listed twice, its last error counts. Overwritten items only count in
+            `overwritten`.
         delta : array-like of shape (m,)
             TD errors, of any sign.
         """
@@ -390,18 +391,18 @@ class Replay(Family):
         mixture: FloatArray,
         m: int,
         batches: int,
-        allocate: Allocation,
-        state: FloatArray,
+        allocation: Allocation,
+        allocation_state: FloatArray,
         uniforms: Uniforms,
     ) -> Sample:
         """Make the draws of a sampler; a stratified batch takes one compiled call."""
-        if batches != 1 or not allocate.is_stratified:
-            return super().sample(mixture, m, batches, allocate, state, uniforms)
+        if batches != 1 or not allocation.is_stratified:
+            return super().sample(mixture, m, batches, allocation, allocation_state, uniforms)
         total = self._require_items()
         atoms, ratios, density, weights = np.empty(m, np.int64), np.empty((m, self.k)), np.empty(m), np.empty(m)
         drawn = atoms, ratios, density, weights
         kernels.draw_stratified(self._rings[0].lists, self._values, total, mixture, uniforms.take(2 * m), *drawn)
-        return *drawn, None, state
+        return *drawn, None, allocation_state
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """Return the present ratios of items that have not been overwritten."""
@@ -428,7 +429,7 @@ class Replay(Family):
         return atoms
 
     def state_dict(self) -> State:
-        """Return the items and their priorities, with the arguments that a checkpoint is compared with."""
+        """Return the items, their priorities, and the arguments that a loaded checkpoint must match."""
         return self._list_arguments() | self._rings[0].state_dict()
 
     def load_state_dict(self, state: State) -> None:
@@ -445,8 +446,8 @@ class Replay(Family):
             for name, value in own.items():
                 if not same(state[name], value):
                     raise CheckpointError(
-                        f"The saved Replay does not fit: {name} was {make_printable(state[name])} and is {value!r} "
-                        f"here. Build it with the arguments it was saved with."
+                        f"The saved Replay has other arguments: {name} was {make_printable(state[name])} and is "
+                        f"{value!r} here. Build it with the arguments it was saved with."
                     )
             ring = PriorityBuckets.from_state(state, self._capacity)
         self._rings[0] = ring

@@ -20,7 +20,7 @@ BUCKET_EDGES = tuple(2.0 ** (step / BUCKETS_PER_OCTAVE - 1) for step in range(1,
 
 
 class Buckets(NamedTuple):
-    """Lists of all buckets.  A list consists of chunks of items, which pages list; the directory lists the pages.
+    """Lists of all buckets. A list consists of chunks of items, a page lists chunks, and the directory lists pages.
 
     Attributes
     ----------
@@ -48,14 +48,14 @@ class Buckets(NamedTuple):
 
 @kernel
 def bucket_of(magnitude: float) -> int:
-    """Return the bucket of a number of at least zero.  Numbers out of range are in the first or the last bucket."""
+    """Return the bucket of a number of at least zero. Numbers out of range belong to the first or the last bucket."""
     if not magnitude >= MIN_MAGNITUDE:
         return 0
     if magnitude >= MAX_MAGNITUDE:
         return BUCKET_COUNT - 1
     fraction, exponent = math.frexp(magnitude)
     bucket = (exponent - 1 + OCTAVES_BELOW_ONE) * BUCKETS_PER_OCTAVE
-    for edge in BUCKET_EDGES:  # comparisons and not a logarithm: the same on every machine
+    for edge in BUCKET_EDGES:  # comparisons give the same bucket on every machine, a logarithm may not
         bucket += fraction >= edge
     return bucket
 
@@ -136,7 +136,7 @@ def _free_chunk(lists: Buckets, bucket: int, number: int, chunk: int) -> None:
 def insert_items(lists: Buckets, total: IntArray, buckets: IntArray) -> None:
     """Insert new items; each overwrites the oldest one if all slots are taken.
 
-    `total` (1,) counts the items.  It is counted up here, so that an interrupt cannot separate items from their count.
+    `total` (1,) counts the items. The kernel increments it, so that an interrupt cannot leave a wrong count.
     """
     capacity = lists.place.shape[0]
     for i in range(buckets.shape[0]):
@@ -191,7 +191,7 @@ def accumulate_buckets(lists: Buckets, values: FloatArray) -> tuple[IntArray, Fl
 
 @kernel
 def write_row(values: FloatArray, scale: FloatArray, bucket: int, row: FloatArray) -> None:
-    """Write the ratios of an item in a bucket.  A column after those of the settings, the uniform component, is one."""
+    """Write the ratios of an item in a bucket; columns beyond the settings (the uniform component) are one."""
     for j in range(row.shape[0]):
         row[j] = values[bucket, j] * scale[j] if j < scale.shape[0] else 1.0
 
@@ -206,7 +206,7 @@ def draw_atoms(
     atoms: IntArray,
     ratios: FloatArray,
 ) -> None:
-    """Draw one atom per lane and write its ratios.  A lane after those of the settings is the uniform component.
+    """Draw one atom per lane and write its ratios; a lane beyond the settings is the uniform component.
 
     A setting draws a bucket by its cumulative sums, and then an item of the bucket uniformly.
     """

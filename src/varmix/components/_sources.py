@@ -27,7 +27,7 @@ class _Law(NamedTuple):
 class Sources(Family):
     """Family whose atoms are k data sources: component j always draws source j.
 
-    Use it to mix streams (`varmix.torch.Interleave` does); a source that ends is dropped with `drop`. Lanes are the
+    Use it to mix streams, as `varmix.torch.Interleave` does. Call `drop` when a source has ended. Lanes are the
     sources. With the uniform component, which is the target T here, source a gets the share `w_a + w_u T_a` of the
     draws and the weight `T_a / share`.
 
@@ -35,7 +35,7 @@ class Sources(Family):
     T' itself, so that there are always k components and no share is lost: source a gets `w_a + (w_u + sum of w_j of
     dropped sources) T'_a`. Weights stay below `1 / gamma`.
 
-    `with_uniform` (and so `varmix.vrm`) returns a view: a source dropped here is dropped there, too.
+    `with_uniform` returns a view, and `varmix.vrm` uses it: dropping a source here drops it there, too.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Sources(Family):
         space = Points(self.k, values)
         if space.target is not None and space.target.min() <= 0.0:
             name = self.names[int(space.target.argmin())]
-            raise ValueError(f"Every source needs a share above zero, but {name!r} has none. Leave that source out.")
+            raise ValueError(f"Every source needs a share above zero, but {name!r} has none. Leave this source out.")
         return space
 
     def _law(self, alive: BoolArray) -> _Law:
@@ -97,7 +97,7 @@ class Sources(Family):
 
     @property
     def mixable(self) -> bool:
-        """False: when a source ends the target changes, and that of other families does not."""
+        """False: the target changes when a source is dropped, but the target of other families does not."""
         return False
 
     @property
@@ -161,7 +161,7 @@ class Sources(Family):
         return np.asarray(own + spread * target)
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Return the lanes themselves, which are the sources, and their ratios."""
+        """Return the lanes, which are the sources, and their ratios."""
         return lanes.copy(), self._rows(lanes)
 
     def ratios(self, atoms: IntArray) -> FloatArray:
@@ -172,7 +172,7 @@ class Sources(Family):
         return np.ascontiguousarray(self._laws[0].table[atoms, : self.k])
 
     def state_dict(self) -> State:
-        """Return which sources are left, and what a checkpoint is compared with."""
+        """Return which sources are left, and the names and target that a loaded checkpoint must match."""
         return self._own() | {"alive": self.alive}
 
     def load_state_dict(self, state: State) -> None:
@@ -181,8 +181,8 @@ class Sources(Family):
         for name, value in self._own().items():
             if not same(state[name], value):
                 raise CheckpointError(
-                    f"The saved sources do not fit: {name} was {describe_value(state[name])} and is {value!r}. Pass "
-                    f"the same sources, in the same order and with the same target."
+                    f"The saved sources are other sources: {name} was {describe_value(state[name])} and is {value!r}. "
+                    f"Pass the same sources, in the same order and with the same target."
                 )
         alive = restore_array(state["alive"], self._laws[0].alive, "alive")
         if not alive.any():

@@ -32,9 +32,9 @@ class Stack(Family):
     Raises
     ------
     TypeError
-        If something is no family, or one that cannot be mixed with others.
+        If an argument is not a family, or is a family that cannot be mixed with others.
     ValueError
-        If there is no family, one is passed twice, or they have different spaces.
+        If no family is passed, a family is passed twice, or the families have different spaces.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Stack(Family):
 
     @property
     def space(self) -> Space:  # type: ignore[override]
-        """The atoms that the families draw, as the first one has them now."""
+        """Present space of the first family, which all families share."""
         return self.families[0].space
 
     @property
@@ -89,7 +89,7 @@ class Stack(Family):
 
     @property
     def names(self) -> list[Hashable]:
-        """The names of all lanes; where two families share a name, all are numbered by family."""
+        """Names of all lanes. If two families share a name, every name gets the number of its family."""
         plain = [name for family in self.families for name in family.names]
         if len(set(plain)) == len(plain):
             return plain
@@ -134,7 +134,7 @@ class Stack(Family):
 
     @property
     def knows_inclusion(self) -> bool:
-        """Whether all families know with what probability a set includes a point."""
+        """Whether all families know their inclusion probabilities."""
         return all(family.knows_inclusion for family in self.families)
 
     @property
@@ -162,7 +162,7 @@ class Stack(Family):
         return {"families": {str(i): family.state_dict() for i, family in enumerate(self.families)}}
 
     def load_state_dict(self, state: State) -> None:
-        """Load the states of all families; if one is refused, leave all as they were."""
+        """Load the states of all families. If one cannot be loaded, all families stay unchanged."""
         require_entries(state, {"families"}, "Stack")
         require_entries(state["families"], {str(i) for i in range(len(self.families))}, "Stack")
         before = self.state_dict()["families"]
@@ -179,11 +179,11 @@ class Stack(Family):
 
 
 def check_family(family: object) -> None:
-    """Raise `TypeError` for what is no family, such as labels that were meant to go into one."""
+    """Raise `TypeError` for anything that is not a family, such as bare labels."""
     if not is_family(family):
         raise TypeError(
-            f"Components must be a family such as varmix.Groups(labels), got {type(family).__name__}. A family of your "
-            f"own subclasses varmix.components.Family; varmix.Sampler takes labels as they are."
+            f"Components must be a family such as varmix.Groups(labels), got {type(family).__name__}. Your own "
+            f"families must subclass varmix.components.Family. To sample by labels, pass them to varmix.Sampler alone."
         )
 
 
@@ -191,8 +191,8 @@ def _check_mixable(families: Sequence[Family]) -> None:
     for family in families:
         if not family.mixable:
             raise TypeError(
-                f"{family!r} cannot be mixed with other families: its target changes, as when a source ends, and "
-                f"theirs does not. Pass it alone, as in varmix.vrm(sources): it has the target as a component already."
+                f"{family!r} cannot be mixed with other families: its target changes, for example when a source ends, "
+                f"and theirs does not. Pass it alone, as in varmix.vrm(sources), which adds the target as a component."
             )
 
 
@@ -207,13 +207,13 @@ def _are_the_same(family: Family, other: Family) -> bool:
     if not (isinstance(family, Groups) and isinstance(other, Groups)):
         return False
     alike = family.replacement == other.replacement and family.resplit == other.resplit
-    return alike and family.space == other.space and same(family.description(), other.description())
+    return alike and family.space == other.space and same(family.identity(), other.identity())
 
 
 def with_uniform(*families: Family) -> Family:
     """Return families as one, with the uniform component (or the target) as the last component.
 
-    It is added where it is missing, and never twice.
+    The uniform component is added only if it is missing.
 
     Parameters
     ----------
@@ -223,12 +223,12 @@ def with_uniform(*families: Family) -> Family:
     Returns
     -------
     Family
-        The only family, or a stack of all.
+        The family itself if there is only one, otherwise a stack of all.
 
     Raises
     ------
     TypeError
-        If something is no family.
+        If an argument is not a family.
     ValueError
         If a family has the uniform component already and is not the last.
 
@@ -261,7 +261,7 @@ def _uniform_last(families: Sequence[Family]) -> tuple[Family, ...]:
         check_family(family)
         if family.has_uniform:
             raise ValueError(
-                f"{family!r} has the uniform component already, and it must be the last of all. Pass the family "
-                f"without it: the sampler adds it behind all families."
+                f"{family!r} has the uniform component already, which must come after all families. Pass the family "
+                f"without it: the sampler adds it at the end."
             )
     return (*others, *uniforms[:1])

@@ -45,7 +45,7 @@ def rows_per_block(columns: int) -> int:
 class TableFamily(Family):
     """A table of float32 ratios (n, k) with cumulative sums to draw from: 14 bytes per entry.
 
-    Draws follow the stored table exactly. Subclasses make the table.
+    Draws follow the stored table exactly. Subclasses compute the table.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class TableFamily(Family):
         """Whether the last component is the target: `with_uniform` added it, or the last column is one everywhere."""
         if self.k > self._ratios.shape[1]:
             return True
-        last, scale = self._ratios[:, -1], self._table.scale[-1]  # perhaps a memory map, so look at a few rows first
+        last, scale = self._ratios[:, -1], self._table.scale[-1]  # a few rows first, because it may be a memory map
         return _are_ones(scale * last[:: max(len(last) // 16, 1)]) and _are_ones(scale * last)
 
     @property
@@ -97,7 +97,7 @@ class TableFamily(Family):
     def load_state_dict(self, state: State) -> None:
         """Check that the state is of a family built from the same data; there is nothing else to load."""
         require_entries(state, set(self.state_dict()), type(self).__name__)
-        self.check_shape(state)
+        self.check_identity(state)
         if not same(state["checksum"], self._checksum()):
             raise CheckpointError(
                 f"The saved {type(self).__name__} was built from other data: rebuild it from the same data, with the "
@@ -125,18 +125,18 @@ class TableFamily(Family):
         mixture: FloatArray,
         m: int,
         batches: int,
-        allocate: Allocation,
-        state: FloatArray,
+        allocation: Allocation,
+        allocation_state: FloatArray,
         uniforms: Uniforms,
     ) -> Sample:
         """Make the draws of a sampler; a stratified batch takes one compiled call."""
-        if batches != 1 or not allocate.is_stratified:
-            return super().sample(mixture, m, batches, allocate, state, uniforms)
+        if batches != 1 or not allocation.is_stratified:
+            return super().sample(mixture, m, batches, allocation, allocation_state, uniforms)
         atoms, rows, density, weights = np.empty(m, np.int64), np.empty((m, self.k)), np.empty(m), np.empty(m)
         table = self._table
         law = table.cumulative, table.guide, self._ratios, table.scale
         kernels.draw_stratified(mixture, uniforms.take(2 * m), *law, atoms, rows, density, weights)
-        return atoms, rows, density, weights, None, state
+        return atoms, rows, density, weights, None, allocation_state
 
     def ratios(self, atoms: IntArray) -> FloatArray:
         """Return the rows of these atoms."""
@@ -220,7 +220,7 @@ def _check_sums(name: str, sums: FloatArray, dtype: np.dtype[np.generic]) -> Non
         j = find_first(off)
         what = "have sum one" if name == "probabilities" else "have mean one under the target"
         raise ValueError(
-            f"Every column of {name} must {what}; that of column {j} is {sums[j]:.9g}. Divide the column by it."
+            f"Every column of {name} must {what}, but column {j} has {sums[j]:.9g}. Divide the column by that number."
         )
 
 
@@ -241,7 +241,7 @@ class Distances(TableFamily):
 
     With d_j(i) the distance of point i from center j, `p_j = (1 - smoothing) d_j / sum(d_j) + smoothing / n`.
 
-    The paper divides by the root of the sum of squares, which gives no distribution. Dividing by the sum of the
+    The paper divides by the root of the sum of squares, which does not make a distribution. Dividing by the sum of the
     distances does, and reproduces the paper's constant c.
 
     Parameters
@@ -253,7 +253,8 @@ class Distances(TableFamily):
     smoothing : float, default 0.1
         Share of the uniform distribution (or of the target) in every component.
     target : array-like of shape (n,), optional
-        The distribution to be unbiased for. Sums are then means under it. Default: uniform.
+        The distribution to be unbiased for. Ratios are then `(1 - smoothing) d_j / mean(d_j) + smoothing`, with the
+        mean under the target. Default: uniform.
 
     Raises
     ------
@@ -291,7 +292,7 @@ class Distances(TableFamily):
 def _compute_distances(data: AnyArray, centers: FloatArray, space: Points) -> tuple[AnyArray, FloatArray, int]:
     """Return the distances (n, k) in some unit as float32, their means under the target, and a checksum of the data.
 
-    The checksum is not that of the distances, because matrix products round differently from machine to machine.
+    The checksum covers the data instead of the distances, because matrix products round differently on other machines.
     """
     table = np.empty((len(data), len(centers)), dtype=np.float32)
     mean = np.zeros(len(centers))
@@ -303,7 +304,7 @@ def _compute_distances(data: AnyArray, centers: FloatArray, space: Points) -> tu
         checksum = crc32(block, checksum)  # type: ignore[arg-type]
         distance = _block_distances(block, centers, start)
         largest = float(distance.max())
-        if largest > unit:  # float32 has no room for 1e50
+        if largest > unit:  # float32 cannot hold 1e50
             table[:start] *= np.float32(unit / largest)
             mean *= unit / largest
             unit = largest
@@ -320,7 +321,7 @@ def _block_distances(block: FloatArray, centers: FloatArray, start: int) -> Floa
         row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
         raise ValueError(f"X must be finite; row {row} is not. Remove or impute it.")
     with np.errstate(over="ignore", invalid="ignore"):
-        middle = centers.mean(axis=0)  # far from the origin the squares would lose the digits of the differences
+        middle = centers.mean(axis=0)  # without it, squares would lose digits far from the origin
         near, shifted = block - middle, centers - middle
         sizes = (near**2).sum(axis=1)[:, None] + (shifted**2).sum(axis=1)
         squares = sizes - 2 * near @ shifted.T

@@ -1,7 +1,7 @@
 """Compiled loops that draw from tables: cumulative sums with guides.
 
-The guide cuts [0, 1) into equal cells and stores the first index of each cell. So a draw is one look-up and a search
-among the few indices of a cell, for any number of atoms.
+The guide cuts [0, 1) into equal cells and stores the first index of each cell. A draw is one look-up and a search among
+the few indices of its cell, for any number of atoms.
 """
 
 import math

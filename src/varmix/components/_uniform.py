@@ -1,4 +1,4 @@
-"""Uniform: the uniform component, which alone is plain sampling."""
+"""Uniform: the uniform component. On its own it is plain sampling."""
 
 from typing import final
 
@@ -17,8 +17,8 @@ from varmix.components._uniform_kernels import draw_subsets
 class Uniform(Family):
     """One component: the target distribution of the space, which is uniform by default. All ratios are one.
 
-    It is the last component of most families, where it keeps importance weights bounded, and plain sampling on its own.
-    Over `Subsets` it draws sets without replacement, all with the same probability.
+    As the last component of a family it keeps importance weights bounded. On its own it is plain sampling. Over
+    `Subsets` it draws sets without replacement, all with the same probability.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Uniform(Family):
 
     @property
     def knows_inclusion(self) -> bool:
-        """Whether it draws sets: every point is then included with probability size / n."""
+        """Whether it draws sets. A set includes every point with probability size / n."""
         return isinstance(self.space, Subsets)
 
     @property

@@ -1,4 +1,4 @@
-"""Groups found in data: the class of a point, cut into bins by the length of its row."""
+"""Groups found in data: classes, cut into bins by the lengths of the rows."""
 
 import math
 import warnings
@@ -19,7 +19,8 @@ from varmix.solvers._linear import Csr, as_rows
 
 GROUP_KINDS = ("auto", "labels", "clusters", "norms")
 TASKS = ("classification", "regression")
-# Shares of a group below each cut: the upper half, its upper half, and so on. Six bins for lengths, three for targets.
+# Shares of a group below each cut. Each cut halves the part above the last one: six bins for lengths, three for
+# targets.
 DYADIC_SHARES = tuple(1.0 - 0.5**level for level in range(1, 6))
 TENTH_SHARES = tuple(level / 10 for level in range(1, 10))
 MIN_POINTS_PER_GROUP = 32  # smaller bins join a neighbour: a mixture learns too little from them
@@ -52,14 +53,15 @@ def auto(
           the lower half, the next quarter, the next eighth, and so on. For regression the distance of the target from
           its median replaces the class, in three such bins. Without `y` only the length counts.
         - "labels": their class.
-        - "norms": the tenth of the points that the length of their row falls into.
+        - "norms": the decile of the length of their row.
         - "clusters": one of at most 16 clusters, found by scikit-learn's k-means from at most 20,000 points.
     task : {"classification", "regression"}, optional
-        What `y` is for. Default: classification if `y` holds strings, booleans or at most 64 distinct whole numbers.
+        Whether `y` holds classes or numbers. Default: classification if `y` holds strings, booleans or at most 64
+        distinct whole numbers.
     replacement : bool, default False
-        Whether groups are drawn from with replacement, see `varmix.Groups`. False is the reshuffled mixture.
+        Whether to draw from groups with replacement, see `varmix.Groups`. False is the reshuffled mixture.
     resplit : {"norms"}, optional
-        "norms" cuts every group by the norms last seen, see `varmix.Groups`. Default: None, groups stay as they are.
+        "norms" splits every group by the latest norms of its points, see `varmix.Groups`. Default: None, no splits.
     rng : int or numpy.random.Generator, optional
         Seed or generator for "clusters". Default: None, a new seed.
 
@@ -70,12 +72,12 @@ def auto(
 
     Notes
     -----
-    The gradient of a linear model is a slope times a row. Class and target predict the slope, and the length is that of
-    the row. Of all kinds that were measured on eight data sets, "auto" left the smallest excess loss.
+    The gradient of a linear model is a slope times a row. The class or the target predicts the slope, and the length
+    of the row is known. In measurements on eight data sets, "auto" left the smallest excess loss of all kinds.
 
     Rows whose lengths agree to about five digits stay together, so the order of the points does not matter. Bins of
-    fewer than 32 points join a neighbour in the same class. Of more than 64 classes the rarest are merged into one.
-    Many classes get fewer bins each.
+    fewer than 32 points join a neighbour in the same class. If there are more than 64 classes, the rarest are merged
+    into one. If there are many classes, each gets fewer bins.
 
     Examples
     --------
@@ -113,7 +115,8 @@ def auto_labels(
     kind : {"auto", "labels", "norms", "clusters"}, default "auto"
         What the points of a group have in common, see `auto`.
     task : {"classification", "regression"}, optional
-        What `y` is for. Default: classification if `y` holds strings, booleans or at most 64 distinct whole numbers.
+        Whether `y` holds classes or numbers. Default: classification if `y` holds strings, booleans or at most 64
+        distinct whole numbers.
     rng : int or numpy.random.Generator, optional
         Seed or generator for "clusters". Default: None, a new seed.
 
@@ -125,7 +128,7 @@ def auto_labels(
     Raises
     ------
     ValueError
-        If `kind` or `task` is unknown, if X or y is invalid, or if "labels" are asked for and y holds no classes.
+        If `kind` or `task` is unknown, if X or y is invalid, or if `kind` is "labels" and y holds no classes.
 
     Examples
     --------
@@ -155,7 +158,7 @@ def auto_labels(
 
 def _find_clusters(X: ArrayLike | Csr, n: int, rng: int | np.random.Generator | None) -> IntArray:
     """Return the cluster of every point; the clusters are found from some of them."""
-    from sklearn.cluster import MiniBatchKMeans  # here, because it takes a second to import
+    from sklearn.cluster import MiniBatchKMeans  # imported here, because it takes a second
 
     generator = np.random.default_rng(rng)
     rows: Any = X if issparse(X) else as_real(cast(ArrayLike, X), "X")
@@ -164,7 +167,7 @@ def _find_clusters(X: ArrayLike | Csr, n: int, rng: int | np.random.Generator | 
         sample = rows[np.sort(generator.choice(n, MAX_POINTS_TO_CLUSTER, replace=False))]
     count = min(MAX_CLUSTERS, max(n // MIN_POINTS_PER_GROUP, 1))
     means = MiniBatchKMeans(count, n_init=1, random_state=int(generator.integers(2**31)))
-    with warnings.catch_warnings():  # with fewer distinct points than clusters some stay empty, which does no harm
+    with warnings.catch_warnings():  # some clusters stay empty if there are few distinct points, which is harmless
         warnings.simplefilter("ignore", ConvergenceWarning)
         return np.asarray(means.fit(sample).predict(rows), dtype=np.int64)
 
@@ -185,7 +188,7 @@ def _encode_classes(y: ArrayLike | None, n: int, task: str | None) -> IntArray:
 
 
 def _are_classes(y: ArrayLike, task: str | None) -> bool:
-    """Return whether y holds classes: `task` decides, or else its values."""
+    """Return whether y holds classes: `task` decides, or the values of y if `task` is None."""
     if task is not None:
         return task == "classification"
     values = np.asarray(y)
@@ -218,7 +221,7 @@ def _merge_rarest(classes: IntArray) -> IntArray:
 
 
 def round_values(values: FloatArray) -> FloatArray:
-    """Round numbers to 16 bits each, so that numbers that differ by rounding errors only become equal.
+    """Round numbers to 16 bits, so that numbers that differ only by rounding errors become equal.
 
     Examples
     --------
@@ -237,8 +240,8 @@ def cut_into_bins(groups: IntArray, values: FloatArray, shares: Sequence[float])
 def nest_bins(groups: IntArray, values: FloatArray, shares: Sequence[float]) -> IntArray:
     """Cut every group where the given shares of its points lie below, and return `group * bins + bin`.
 
-    The number of points of the group with smaller values decides the bin. So equal values stay together: they all go
-    where the first of them would go.
+    The number of smaller values in the group decides the bin, so equal values stay together in the bin of the first of
+    them.
 
     Examples
     --------
@@ -267,8 +270,8 @@ def _split_members(groups: IntArray) -> list[IntArray]:
 def merge_small_bins(labels: IntArray, bins: int, least: int) -> IntArray:
     """Merge every bin of fewer than `least` points with the next lower one of its group.
 
-    The lowest bin joins the next higher one. A group that is small as a whole becomes one bin: other groups are not its
-    neighbours.
+    The lowest bin joins the next higher one. A group that is small as a whole becomes one bin, and never joins
+    another group.
 
     Examples
     --------

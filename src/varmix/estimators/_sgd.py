@@ -2,8 +2,8 @@
 
 `fit` checks parameters and data, then calls `_fit_function` once per linear function: one for a regression or two
 classes, one per class otherwise. `_fit_function` finds the first step size, makes the sampler, and runs the epochs.
-After every epoch `FallbackMonitor` decides whether plain shuffling takes over. The helpers follow the estimators in the
-order in which a fit calls them.
+After every epoch `FallbackMonitor` decides whether to change to plain shuffling. The helpers follow the estimators in
+the order in which a fit calls them.
 """
 
 import warnings
@@ -34,12 +34,12 @@ from varmix.solvers.schedules import Constant, InverseTime, LinearDecay, Schedul
 
 LEARNING_RATES = ("auto", "linear", "optimal", "invscaling", "constant")
 SAMPLING_NAMES = ("mixture", "shuffle", "uniform", "importance", "vrb")
-# Epochs by default: 20, or as many as take 2,000 steps, but no more than 500. When a batch is most of the data there is
-# little noise to average, and an epoch of one or two steps costs mostly the calls around the steps.
+# Default number of epochs: enough for 2,000 steps, but at least 20 and at most 500. If a batch is most of the data,
+# there is little noise to average, and an epoch of one or two steps spends most of its time outside the steps.
 MIN_EPOCHS, MIN_STEPS, MAX_EPOCHS = 20, 2000, 500
 MAX_CURVATURE_ROWS = 1000  # rows that the curvature is computed from
-# The fallback looks at the gain after a tenth of the epochs, and after 4,096 draws. After three tenths of the epochs
-# the estimate decides even if its interval does not.
+# The fallback first looks at the gain after a tenth of the epochs and 4,096 draws. After three tenths of the epochs
+# the estimate decides, even if its interval still contains the limit.
 EARLIEST_DECISION_SHARE, LATEST_DECISION_SHARE, MIN_DRAWS_TO_DECIDE = 0.1, 0.3, 4096
 
 
@@ -58,7 +58,7 @@ class FitResult(NamedTuple):
 
 
 class MixtureSGD(BaseEstimator):  # type: ignore[misc]
-    """What the classifier and the regressor have in common, in the order in which a fit uses it."""
+    """Common base of the classifier and the regressor. Methods are in the order in which a fit calls them."""
 
     losses: dict[str, str]  # loss of scikit-learn: loss of varmix.solvers.Linear
 
@@ -229,10 +229,10 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     fit_intercept : bool, default True
         Whether to fit an intercept. It is not penalised.
     max_iter : int, optional
-        Number of epochs. Default: 20, or as many as take 2,000 steps, at most 500.
+        Number of epochs. Default: enough for 2,000 steps, but at least 20 and at most 500.
     tol : float, optional
-        Stop when the mean loss of an epoch, as drawn, was not below the best one by at least `tol` for
-        `n_iter_no_change` epochs. Default: None, all epochs, because the linear decay needs them.
+        Stop when the mean loss of an epoch's draws has not fallen by at least `tol` below the best epoch for
+        `n_iter_no_change` epochs in a row. Default: None, all epochs, because the linear decay needs them.
     n_iter_no_change : int, default 5
         Number of epochs without improvement before `tol` stops the fit.
     verbose : int, default 0
@@ -257,7 +257,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     batch_size : int, default 32
         Number of points in a batch. `SGDClassifier` takes a step for every point.
     sampling : {"mixture", "shuffle", "uniform", "importance", "vrb"}, default "mixture"
-        Where batches come from.
+        How batches are sampled.
 
         - "mixture": the reshuffled mixture over `components`.
         - "shuffle": plain shuffling.
@@ -268,10 +268,10 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
         Components of the mixture: a kind of groups of `varmix.auto` ("auto", "labels", "clusters" or "norms"), an array
         of labels, or a family over the points.
     resplit : {"norms"} or None, default None
-        "norms" cuts every group after every epoch by the norms last seen.
+        "norms" splits every group by the latest norms of its points, after every epoch.
     fallback : bool, default True
-        Whether to change to plain shuffling if the gain, a tenth into the fit, is below 1.25 (3.5 for a family with
-        replacement).
+        Whether to change to plain shuffling if the gain is below 1.25 (3.5 for a family with replacement). The fit
+        decides between a tenth and three tenths of its epochs.
 
     Attributes
     ----------
@@ -290,14 +290,14 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
     sampling_ : str
         Sampling at the end of the fit: `sampling`, or "shuffle" after the fallback.
     fallback_ : str or None
-        Why plain shuffling took over, or None if it did not.
+        Why the fit changed to plain shuffling, or None if it did not.
     mixture_ : array of shape (n_components,)
         Learned mixture. The uniform component is last.
     gain_ : varmix.meter.Interval
         Gain over uniform sampling, with its 95 % interval.
     loss_curve_ : list of float
-        Mean loss of every epoch, as drawn. With more than two classes, `loss_curve_` and the five attributes above are
-        lists with one entry per class.
+        Mean weighted loss of the draws of every epoch. With more than two classes, `loss_curve_` and the five
+        attributes above are lists with one entry per class.
     n_features_in_ : int
         Number of features of X.
     feature_names_in_ : array of shape (n_features,)
@@ -402,9 +402,9 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Train for one epoch on these points, starting from the state after the last call.
+        """Train for one epoch on these points, continuing from the last call.
 
-        Coefficients and the number of steps carry over. Groups and mixture do not: every call finds and learns its own.
+        Coefficients and the number of steps carry over. Groups and mixture do not: every call determines its own.
 
         Parameters
         ----------
@@ -566,10 +566,10 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
     fit_intercept : bool, default True
         Whether to fit an intercept. It is not penalised.
     max_iter : int, optional
-        Number of epochs. Default: 20, or as many as take 2,000 steps, at most 500.
+        Number of epochs. Default: enough for 2,000 steps, but at least 20 and at most 500.
     tol : float, optional
-        Stop when the mean loss of an epoch, as drawn, was not below the best one by at least `tol` for
-        `n_iter_no_change` epochs. Default: None, all epochs, because the linear decay needs them.
+        Stop when the mean loss of an epoch's draws has not fallen by at least `tol` below the best epoch for
+        `n_iter_no_change` epochs in a row. Default: None, all epochs, because the linear decay needs them.
     n_iter_no_change : int, default 5
         Number of epochs without improvement before `tol` stops the fit.
     verbose : int, default 0
@@ -594,7 +594,7 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
     batch_size : int, default 32
         Number of points in a batch. `SGDRegressor` takes a step for every point.
     sampling : {"mixture", "shuffle", "uniform", "importance", "vrb"}, default "mixture"
-        Where batches come from.
+        How batches are sampled.
 
         - "mixture": the reshuffled mixture over `components`.
         - "shuffle": plain shuffling.
@@ -606,10 +606,10 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
         labels, or a family over the points. "auto" groups by the distance of the target from its median, and by the
         length of the row.
     resplit : {"norms"} or None, default None
-        "norms" cuts every group after every epoch by the norms last seen.
+        "norms" splits every group by the latest norms of its points, after every epoch.
     fallback : bool, default True
-        Whether to change to plain shuffling if the gain, a tenth into the fit, is below 1.25 (3.5 for a family with
-        replacement).
+        Whether to change to plain shuffling if the gain is below 1.25 (3.5 for a family with replacement). The fit
+        decides between a tenth and three tenths of its epochs.
 
     Attributes
     ----------
@@ -626,13 +626,13 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
     sampling_ : str
         Sampling at the end of the fit: `sampling`, or "shuffle" after the fallback.
     fallback_ : str or None
-        Why plain shuffling took over, or None if it did not.
+        Why the fit changed to plain shuffling, or None if it did not.
     mixture_ : array of shape (n_components,)
         Learned mixture. The uniform component is last.
     gain_ : varmix.meter.Interval
         Gain over uniform sampling, with its 95 % interval.
     loss_curve_ : list of float
-        Mean loss of every epoch, as drawn.
+        Mean weighted loss of the draws of every epoch.
     n_features_in_ : int
         Number of features of X.
     feature_names_in_ : array of shape (n_features,)
@@ -715,9 +715,9 @@ class MixtureSGDRegressor(RegressorMixin, MixtureSGD):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
-        """Train for one epoch on these points, starting from the state after the last call.
+        """Train for one epoch on these points, continuing from the last call.
 
-        Coefficients and the number of steps carry over. Groups and mixture do not: every call finds and learns its own.
+        Coefficients and the number of steps carry over. Groups and mixture do not: every call determines its own.
 
         Parameters
         ----------
@@ -804,13 +804,13 @@ def choose_epochs(n: int, batch: int) -> int:
 def first_step(X: Any, problem: Linear, batch: int) -> float:  # noqa: ANN401 - an array or a CSR matrix
     """Return a first step size that is about as large as the data allow.
 
-    Steps over batches are stable while they are below one over
+    Steps over batches are stable below 1 / bound, where bound is
 
         curvature of the loss * (largest eigenvalue of mean(x x') + mean |x|^4 / mean |x|^2 / batch) + alpha.
 
-    The second term is what single long rows add in a batch. The eigenvalue is computed from up to 1,000 evenly spaced
+    The second term accounts for single long rows in a batch. The eigenvalue is computed from up to 1,000 evenly spaced
     rows. The hinge has no curvature; 1 is used instead, and a step then moves margins by about one. Losses of
-    classifiers level off, so their step size is twice the bound: with linear decay, the best multiple of it on eight
+    classifiers level off, so their step size is 2 / bound: with linear decay, the best multiple of 1 / bound on eight
     data sets was between one and eight, with small differences.
 
     Examples
@@ -852,7 +852,7 @@ def build_sampler(
     problem: Linear,
     seed: int,
 ) -> Sampler:
-    """Return the sampler that the parameters ask for."""
+    """Return the sampler for the parameters of the estimator."""
     if sampling == "shuffle":
         return uniform(problem.n, replacement=False, rng=seed)
     if sampling == "uniform":
@@ -869,7 +869,7 @@ def build_sampler(
     family = as_family(source, resplit=resplit)
     if family.space.n != problem.n:
         raise ValueError(f"components are over {family.space.n} points, but X has {problem.n} rows.")
-    if family is source:  # draws move the cursors of a family, and a parameter must not change
+    if family is source:  # draws change a family, but a fit must not change a parameter
         family = deepcopy(family)
     return vrm(family, rng=seed)
 
@@ -880,7 +880,7 @@ class FallbackMonitor:
     Plain shuffling is the better choice below a gain of 1.25. For a family with replacement, which lacks the advantage
     of shuffling, the limit is 3.5. The gain is compared with the limit after every epoch, starting after a tenth of the
     epochs and 4,096 draws, until its interval lies on one side. After three tenths of the epochs the estimate decides:
-    the first tenth to third of a fit predicts the gain of the whole.
+    the gain in the first tenth to third of a fit predicts the gain of the whole fit.
 
     An instance is the `after_epoch` of `varmix.solvers.sgd`: it returns a sampler to change to, or None.
     """
@@ -915,12 +915,12 @@ class FallbackMonitor:
         self._gain, self.sampling = gain, "shuffle"
         self.reason = (
             f"After {epoch} of {self.epochs} epochs the gain over uniform sampling was {gain}, below {least}. Plain "
-            f"shuffling is the better choice there, and was used for the other epochs."
+            f"shuffling is better at such gains and was used for the remaining epochs."
         )
         return uniform(self._n, replacement=False, rng=self._seed)
 
     def gain(self, meter: GainMeter) -> Interval:
-        """Return the gain of the draws that the first sampler made."""
+        """Return the gain of the first sampler, whether or not it was replaced."""
         return meter.gain if self._gain is None else self._gain
 
 

@@ -1,4 +1,4 @@
-"""BarrierNewton: the default learner, an online Newton step that needs no scale of the losses."""
+"""BarrierNewton: the default learner, an online Newton step that works at any scale of the losses."""
 
 import math
 from dataclasses import dataclass

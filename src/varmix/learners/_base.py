@@ -58,16 +58,16 @@ class Learner(ABC, Generic[S]):
 
     @property
     def needs_rows(self) -> bool:
-        """Whether `step` looks at single rows of the evidence. Default: True.
+        """Whether `step` reads single rows of the evidence. Default: True.
 
-        False means that it reads only the value and the gradient at its mixture, and `evidence.at_uniform`: k + 2
-        numbers, which many processes can add up.
+        If False, it reads only the value and the gradient at its mixture and `evidence.at_uniform`. These are k + 2
+        numbers, which several processes can add up.
         """
         return True
 
     @property
     def needs_uniform(self) -> bool:
-        """Whether the last component must be the uniform one: it is added where it is missing. Default: True."""
+        """Whether the last component must be the uniform one. A sampler adds it if it is missing. Default: True."""
         return True
 
     @property
@@ -77,14 +77,15 @@ class Learner(ABC, Generic[S]):
 
     @property
     def k(self) -> int | None:
-        """Number of components that the learner is for; None if it works for any number. Default: None."""
+        """Number of components that the learner needs; None if it works for any number. Default: None."""
         return None
 
     @property
     def limits(self) -> tuple[float, float] | None:
-        """Two gains: up to the first only the uniform component is played, from the second on what was learned.
+        """Two gains that decide which mixture is played, or None to play the learned one always. Default: None.
 
-        Between them the two are mixed. None means that the learned mixture is always played. Default: None.
+        Up to the first gain only the uniform component is played, from the second on only the learned mixture, and in
+        between a combination of both.
         """
         return None
 
@@ -105,14 +106,14 @@ class Learner(ABC, Generic[S]):
 
     @abstractmethod
     def step(self, state: S, evidence: Evidence) -> S:
-        """Return the state after a round of feedback. `state` itself stays as it is.
+        """Return the state after a round of feedback. `state` itself is not changed.
 
         Parameters
         ----------
         state : named tuple
             The present state.
         evidence : Evidence
-            The feedback of the round: what any mixture would have cost.
+            Feedback of the round: an estimate of the cost of any mixture.
 
         Returns
         -------
@@ -151,7 +152,7 @@ class Learner(ABC, Generic[S]):
         return state.mixture
 
     def gain(self, state: S) -> float | None:
-        """Return the gain of the learned mixture over uniform draws, as far as the learner measures it itself.
+        """Return the gain of the learned mixture over uniform draws, or None if the learner does not measure it.
 
         Parameters
         ----------
@@ -161,12 +162,12 @@ class Learner(ABC, Generic[S]):
         Returns
         -------
         float or None
-            The gain. Default: None; the sampler then reports that of its meter.
+            The gain. Default: None; the sampler then reports the gain that its meter measured.
         """
         return None
 
     def check_state(self, state: S) -> None:
-        """Raise `CheckpointError` if a saved state cannot be one of this learner. Default: accept it.
+        """Raise `CheckpointError` if this learner cannot have saved a state. Default: accept any state.
 
         Entries, shapes, finite numbers and the mixture have been checked before.
 
@@ -178,7 +179,7 @@ class Learner(ABC, Generic[S]):
 
 
 def set_frozen(learner: object, **settings: float | int) -> None:
-    """Store checked settings in a frozen learner. Users may have passed fractions, or numbers of other libraries."""
+    """Store checked settings in a frozen learner. Users may have passed numbers of other types."""
     for name, value in settings.items():
         object.__setattr__(learner, name, value)
 
@@ -230,7 +231,7 @@ def _is_state(value: object) -> TypeGuard[LearnerState]:
 
 
 def load_state(learner: Learner[S], k: int, saved: object) -> S:
-    """Return the saved state of a learner, after checking that the learner can have left it.
+    """Return the saved state of a learner after checking it.
 
     Entries, shapes, finite numbers and the mixture are checked here; `learner.check_state` checks the rest.
 
@@ -241,7 +242,7 @@ def load_state(learner: Learner[S], k: int, saved: object) -> S:
     k : int
         Number of components.
     saved : dict
-        What `save_state` returned.
+        Return value of `save_state`.
 
     Returns
     -------
@@ -251,7 +252,7 @@ def load_state(learner: Learner[S], k: int, saved: object) -> S:
     Raises
     ------
     CheckpointError
-        If the state is damaged or of another learner.
+        If the state is damaged or belongs to another learner.
 
     Examples
     --------
@@ -285,12 +286,12 @@ def _load_like(first: S, saved: object) -> S:
 
 def check_mixture(mixture: FloatArray, gamma: float) -> None:
     """Raise `CheckpointError` if a saved mixture is not on the simplex, or has less than gamma on its last entry."""
-    inside = 0.0 <= mixture.min() and mixture.max() <= 1.0 + 1e-9  # first, for the sum may overflow
+    inside = 0.0 <= mixture.min() and mixture.max() <= 1.0 + 1e-9  # checked first, because the sum may overflow
     if not inside or abs(mixture.sum() - 1.0) > 1e-9 or mixture[-1] < gamma - 1e-12:
         total = float(mixture.sum()) if inside else math.nan
         raise CheckpointError(
             f"The saved mixture is damaged: its entries lie between {mixture.min():.3g} and {mixture.max():.3g}, they "
-            f"sum to {total:.6g}, and the last is {mixture[-1]:.3g}, where at least {gamma:g} is needed."
+            f"sum to {total:.6g}, and the last is {mixture[-1]:.3g}, but must be at least {gamma:g}."
         )
 
 
@@ -301,10 +302,10 @@ def check_curvature(matrix: FloatArray, name: str, least: float = 0.0) -> None:
         raise CheckpointError(f"The saved {name} is not symmetric, or too large.")
     lowest = float(np.linalg.eigvalsh(matrix)[0]) if matrix.size else least
     if lowest < least * (1.0 - 1e-9) - 1e-9 * size:
-        raise CheckpointError(f"The saved {name} has an eigenvalue of {lowest:.3g}; the least can be {least:g}.")
+        raise CheckpointError(f"The saved {name} has an eigenvalue of {lowest:.3g}; it must be at least {least:g}.")
 
 
 class MixtureState(NamedTuple):
-    """The state of a learner that remembers nothing but its mixture."""
+    """The state of a learner that stores only its mixture."""
 
     mixture: FloatArray

@@ -12,17 +12,18 @@ from varmix._kernels.simplex import clip_to_simplex
 from varmix.learners._barrier_newton import BarrierNewton
 from varmix.learners._base import Learner, LearnerState, check_mixture, set_frozen
 
-# Plain shuffling was the better choice at gains below the first, and never from the second on (docs/decisions).
+# In experiments plain shuffling was better at gains below the first number, and never above the second
+# (docs/decisions).
 OFF_BELOW, ON_ABOVE = 1.25, 1.5
 LATEST_ROUND_SHARE = 0.1  # share of the latest round in the scale
-MAX_COST_RATIO = 1e9  # a mixture that leaves out what was drawn would cost infinitely more than uniform draws
+MAX_COST_RATIO = 1e9  # limit for mixtures that cannot draw an atom of the batch: their cost is infinite
 
 
 class CautiousState(NamedTuple):
-    """The mixture that is played, the state of what learns, and moving sums of costs and rounds.
+    """The played mixture, the state of the wrapped learner, and moving sums of costs and rounds.
 
-    `uniform` and `cost` sum what uniform draws and the learned mixture cost, in units of `scale`, the recent cost of
-    uniform draws.
+    `uniform` and `cost` are the summed costs of uniform draws and of the learned mixture, in units of `scale`, the
+    recent cost of uniform draws.
     """
 
     mixture: FloatArray
@@ -37,35 +38,36 @@ class CautiousState(NamedTuple):
 class Cautious(Learner[CautiousState]):
     """Sample uniformly until the learned mixture has proven useful.
 
-    It wraps another learner. In every round it compares what uniform draws and the learned mixture would have cost, on
-    the same evidence, before the learner sees it. The gain G is the ratio of both over the last rounds. With
-    a = (G - off_below) / (on_above - off_below), between 0 and 1, it plays
+    It wraps another learner. In every round it estimates the cost of uniform draws and of the learned mixture from the
+    evidence, before the learner sees that evidence. The gain G is the first cost over the second, summed over about the
+    last `window` rounds. With a = (G - off_below) / (on_above - off_below), between 0 and 1, it plays
 
         (1 - a) e_k + a w,
 
     where e_k is the uniform component alone and w the learned mixture.
 
-    So nothing is risked where there is little to gain: groups without replacement whose slots are dealt by
-    `varmix.allocate.Shuffled` are then sampled by plain shuffling. This is the default for labels.
+    If there is little to gain, sampling stays uniform. Groups without replacement whose slots are assigned by
+    `varmix.allocate.Shuffled` are then sampled by plain shuffling. Both are the default for labels.
 
-    Costs are summed in units of the recent cost of uniform draws, in which no round counts for more than ten. Losses
-    that fall a hundredfold in the first rounds of training do not outweigh all later rounds.
+    Costs are divided by the recent cost of uniform draws before they are summed, so that a round adds at most 10 to
+    their sum. Otherwise, if losses fall a hundredfold early in training, the first rounds would outweigh all later
+    ones.
 
     Parameters
     ----------
     learner : Learner, optional
-        What learns. It steps in every round, whether its mixture is played or not. Default: `BarrierNewton()`.
+        Learner to wrap. It steps in every round, whether its mixture is played or not. Default: `BarrierNewton()`.
     off_below : float, default 1.25
-        Gain up to which only the uniform component is played.
+        Up to this gain only the uniform component is played.
     on_above : float, default 1.5
-        Gain from which on only the learned mixture is played.
+        From this gain on only the learned mixture is played.
     window : int, default 50
         Number of rounds that the gain is measured over. Missing rounds at the start count as rounds without a gain.
 
     Raises
     ------
     TypeError
-        If `learner` is no learner, or another `Cautious`.
+        If `learner` is not a learner, or is a `Cautious` itself.
     ValueError
         If the gains are not 1 <= off_below < on_above.
 
@@ -91,7 +93,7 @@ class Cautious(Learner[CautiousState]):
         inner: object = self.learner
         if not isinstance(inner, Learner) or isinstance(inner, Cautious):
             raise TypeError(
-                f"learner must be a learner that is always on, such as varmix.learners.BarrierNewton(), got "
+                f"learner must be a learner other than Cautious, such as varmix.learners.BarrierNewton(), got "
                 f"{self.learner!r}."
             )
         set_frozen(
@@ -100,18 +102,18 @@ class Cautious(Learner[CautiousState]):
         set_frozen(self, window=as_count(self.window, "window", least=2))
         if not 1.0 <= self.off_below < self.on_above:
             raise ValueError(
-                f"off_below must be at least 1, no gain at all, and below on_above; got {self.off_below} and "
-                f"{self.on_above}."
+                f"off_below must be at least 1 (no gain) and below on_above, got off_below = {self.off_below} and "
+                f"on_above = {self.on_above}."
             )
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the wrapped learner looks at single rows; the gain needs none."""
+        """Whether the wrapped learner reads single rows of the evidence."""
         return self.learner.needs_rows
 
     @property
     def gamma(self) -> float:  # type: ignore[override]
-        """Smallest share of the uniform component: that of the wrapped learner."""
+        """Smallest share of the uniform component, taken from the wrapped learner."""
         return self.learner.gamma
 
     @property
@@ -124,22 +126,22 @@ class Cautious(Learner[CautiousState]):
         return CautiousState(np.eye(1, k, k - 1)[0], self.learner.init(k), 0.0, 0.0, 0.0, 0.0)
 
     def check_state(self, state: CautiousState) -> None:
-        """Raise `CheckpointError` if the sums, the learner and the mixture that is played do not fit together."""
+        """Raise `CheckpointError` if the sums, the learner and the played mixture are inconsistent."""
         check_mixture(state.learned.mixture, self.gamma)
         self.learner.check_state(state.learned)
         sums = state.uniform, state.cost, state.rounds, state.scale
         heard = state.rounds >= 1.0 and min(state.uniform, state.scale) > 0.0 and state.cost >= 0.0
         if not (heard or sums == (0.0, 0.0, 0.0, 0.0)) or state.rounds > self.window * (1.0 + 1e-9):
-            raise CheckpointError(f"The saved sums of a cautious learner, {sums}, are not possible: they are damaged.")
+            raise CheckpointError(f"The saved sums of a Cautious, {sums}, are impossible: the state is damaged.")
         if state.uniform > 10.0 * state.rounds * (1.0 + 1e-9) or state.cost > MAX_COST_RATIO * state.uniform * (
             1.0 + 1e-9
         ):
-            raise CheckpointError(f"The saved costs of a cautious learner, {sums[:2]}, are too large: damaged.")
+            raise CheckpointError(f"The saved costs of a Cautious, {sums[:2]}, are too large: the state is damaged.")
         if np.abs(self._mix(state, state.learned.mixture) - state.mixture).max() > 1e-9:
-            raise CheckpointError("The saved mixture is not the one that the saved gain leads to: it is damaged.")
+            raise CheckpointError("The saved mixture does not follow from the saved gain: the state is damaged.")
 
     def step(self, state: CautiousState, evidence: Evidence) -> CautiousState:
-        """Compare the learned mixture with uniform draws, let the learner step, and choose what to play."""
+        """Compare the learned mixture with uniform draws, let the learner step, and choose the mixture to play."""
         learned, a, b = state.learned, evidence.at_uniform, evidence.value(state.learned.mixture)
         # A round without any loss says nothing about the gain.
         after = self._add_round(state, a, min(b, MAX_COST_RATIO * a)) if a > 0.0 else state
@@ -155,7 +157,7 @@ class Cautious(Learner[CautiousState]):
         return mixture
 
     def _add_round(self, state: CautiousState, a: float, b: float) -> CautiousState:
-        """Add the costs of a round to the sums: a of uniform draws, b of the learned mixture."""
+        """Add the costs of a round to the sums: `a` for uniform draws, `b` for the learned mixture."""
         decay = 1.0 - 1.0 / self.window
         scale = (1.0 - LATEST_ROUND_SHARE) * state.scale + LATEST_ROUND_SHARE * a if state.rounds else a
         uniform, cost = decay * state.uniform + a / scale, decay * state.cost + b / scale
@@ -169,11 +171,12 @@ class Cautious(Learner[CautiousState]):
         """Return the gain of the learned mixture over uniform draws, whether it is played or not."""
         if state.rounds == 0.0:
             return 1.0
-        missing = (self.window / state.rounds - 1.0) * state.uniform  # rounds to come, in which both cost the same
+        # Rounds that the window still lacks count as if both cost the same.
+        missing = (self.window / state.rounds - 1.0) * state.uniform
         return (state.uniform + missing) / (state.cost + missing)
 
     def part(self, gain: float) -> float:
-        """Return how much of the learned mixture is played at a gain.
+        """Return the share of the learned mixture in the played mixture at a gain.
 
         Parameters
         ----------

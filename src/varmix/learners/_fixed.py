@@ -43,7 +43,7 @@ class Fixed(Learner[MixtureState]):
 
     @property
     def k(self) -> int | None:
-        """Number of components the mixture is for; None without a mixture, which fits any number."""
+        """Number of entries of the mixture; None without a mixture, because any number of components fits."""
         return None if self.mixture is None else len(np.asarray(self.mixture))
 
     def init(self, k: int) -> MixtureState:
@@ -56,7 +56,7 @@ class Fixed(Learner[MixtureState]):
         """Raise `CheckpointError` if the saved mixture is not the one of this learner."""
         if not np.array_equal(state.mixture, self.init(len(state.mixture)).mixture):
             raise CheckpointError(
-                "The saved mixture is not the fixed one: build the learner with the mixture that was saved."
+                "The saved mixture differs from the fixed one: build the learner with the mixture that was saved."
             )
 
     def step(self, state: MixtureState, evidence: Evidence) -> MixtureState:

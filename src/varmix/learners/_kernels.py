@@ -9,8 +9,8 @@ from varmix._kernels.cost import value_and_gradient
 from varmix._kernels.jit import kernel
 from varmix._kernels.simplex import MAX_PIVOT_WORK, MIN_FACTORISATIONS, bounded_step, clip_to_simplex, copy_vector
 
-# In one round no weight above WEIGHT_FLOOR / k loses more than this part. Without the limit, one huge loss would set
-# others to zero, and the barrier lets them return only slowly.
+# In one round no weight above WEIGHT_FLOOR / k loses more than this fraction. Without the limit, one huge loss would
+# set other weights to zero, and the barrier lets them grow back only slowly.
 MAX_WEIGHT_DROP = 0.5
 WEIGHT_FLOOR = 1e-3
 
@@ -108,7 +108,7 @@ def leader(
 
 @kernel
 def group_of_rows(ratios: FloatArray, groups: IntArray) -> None:
-    """Write the group of each row: the component with the largest ratio, except the last, the uniform one."""
+    """Write the group of each row: the component with the largest ratio, leaving out the last, the uniform one."""
     for r in range(ratios.shape[0]):
         groups[r] = 0
         for j in range(1, ratios.shape[1] - 1):

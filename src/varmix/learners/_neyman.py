@@ -26,7 +26,7 @@ class NeymanState(NamedTuple):
 
 
 class HasMasses(Protocol):
-    """Family of disjoint groups that knows their masses; it may also know their `parents`."""
+    """Family of disjoint groups with `masses`; it may also have `parents`."""
 
     @property
     def masses(self) -> FloatArray:
@@ -48,7 +48,7 @@ class Neyman(Learner[NeymanState]):
 
     A small group that looks quiet is rarely drawn, so a change in it is noticed late. If small groups are parts of
     larger ones, name the larger ones in `parents`. Half of a share then follows the mean of the parent, so every part
-    is drawn at least half as often as its parent's mean asks for.
+    is drawn at least half as often as if all parts had the mean of their parent.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ class Neyman(Learner[NeymanState]):
         Expected mean squared norm of each group. It counts as `window` draws. Default: None, which starts in proportion
         to the masses.
     parents : array-like of shape (groups,), optional
-        Label of the larger group that each group is a part of. Default: those of the family if one is passed and has
-        any, otherwise None.
+        Label of the larger group that each group is a part of. Default: `parents` of the family if one is passed and
+        has them, otherwise None.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class Neyman(Learner[NeymanState]):
         squares, counts = state.squares, state.counts
         if min(squares.min(), counts.min()) < 0.0 or counts.max() > self.window * (1.0 + 1e-9):
             raise CheckpointError(f"The saved sums of Neyman are negative, or cover more than {self.window} draws.")
-        if ((counts > 0.0) & (counts < 1.0)).any():  # the latest draw counts one, and is not discounted
+        if ((counts > 0.0) & (counts < 1.0)).any():  # the latest draw counts as one and is not discounted
             raise CheckpointError(
                 "The saved counts of Neyman have a group with a count between 0 and 1, which no draw can cause."
             )

@@ -74,7 +74,8 @@ class OGD(Learner[OGDState]):
         # hypot and a stored root avoid overflow and underflow of squares.
         with np.errstate(all="ignore"):
             length = float(np.hypot(state.length, np.hypot.reduce(g)))
-            # The sum of w is fixed, so only differences matter. Those to the least entry may be infinite, but not nan.
+            # The sum of w is fixed, so only differences matter. Differences to the least entry may be infinite, but not
+            # nan.
             move = SIMPLEX_DIAMETER * (g / length) if self.step_size is None else self.step_size * (g - g.min())
         if not math.isfinite(length):
             raise ValueError(

@@ -25,10 +25,10 @@ def push_transitions(
 ) -> int:
     """Add one transition in each of m environments, and return how many pending transitions this completes.
 
-    Every pending transition of an environment gets the new reward, discounted.  `powers` (n + 1,) are the powers of
-    the discount.  `returns` (environments * n,) holds one ring per environment: `count` places in use, the oldest at
-    `head`.  The call writes the places of the new transitions into `newest` (m,).  It writes row, place and number of
-    steps of the completed ones into `ready` (3, m * n), sorted by row, the oldest first.
+    Every pending transition of an environment gets the new reward, discounted.  `powers` (n + 1,) are the powers of the
+    discount.  `returns` (environments * n,) holds one ring per environment, with `count` places in use and the oldest
+    at `head`.  The call writes the places of the new transitions into `newest` (m,).  It writes row, place and number
+    of steps of the completed ones into `ready` (3, m * n), sorted by row, the oldest first.
     """
     n, found = len(powers) - 1, 0
     for row in range(len(environments)):

@@ -50,7 +50,7 @@ from varmix.rl._transitions import (
 NEXT_STEP, SAME_STEP, DISABLED = "next_step", "same_step", "disabled"
 AUTORESET_CHOICES = f"{NEXT_STEP!r}, {SAME_STEP!r} or {DISABLED!r}"
 
-#: The usual barrier is for noisy feedback from single draws. Feedback from a batch is less noisy: a lower one will do.
+#: The default barrier suits noisy feedback from single draws. Feedback from batches is less noisy and needs less of it.
 DEFAULT_LEARNER = BarrierNewton(eps=0.3)
 
 
@@ -76,8 +76,7 @@ class ReplayBuffer:
     capacity : int
         Number of transitions that the buffer holds. New ones overwrite the oldest.
     observation_space : gymnasium.Space
-        Space of the observations of one environment. Any object will do that has `shape` and `dtype`, or nested
-        `spaces`.
+        Space of the observations of one environment, or any object with `shape` and `dtype`, or with nested `spaces`.
     action_space : gymnasium.Space
         Space of the actions of one environment.
     settings : sequence of (float, float), optional
@@ -87,9 +86,9 @@ class ReplayBuffer:
     discount : float, default 0.99
         Discount per step, from 0 to 1.
     environments : int, optional
-        Number of environments that add at a time. Default: the number in `envs`, or one without `envs`.
+        Number of environments that step together. Default: the number in `envs`, or one without `envs`.
     autoreset : {"next_step", "same_step", "disabled"}, optional
-        What vector environments do after the end of an episode. "next_step": the next step only resets them, and the
+        How vector environments reset after an episode. "next_step": the next step only resets them, and the
         buffer leaves it out. "same_step": they reset at once, and `add_batch` takes the final observations.
         "disabled": your code resets them. Default: the mode of `envs`. `add_batch` needs to know it.
     envs : gymnasium.vector.VectorEnv, optional
@@ -173,7 +172,7 @@ class ReplayBuffer:
 
     @property
     def replay(self) -> Replay:
-        """Family of prioritised replays over the transitions, which are numbered from the first one added."""
+        """Family of prioritised replays over the transitions, which are numbered in the order they were added."""
         return self._replay
 
     @property
@@ -250,7 +249,7 @@ class ReplayBuffer:
     ) -> None:
         """Add one step of vector environments.
 
-        The first axis of every argument is that of the environments.  An error adds nothing.  An interrupt leaves the
+        The first axis of every argument indexes the environments. An error adds nothing.  An interrupt leaves the
         step added as a whole or not at all.
 
         Parameters
@@ -285,8 +284,8 @@ class ReplayBuffer:
         """
         if self._autoreset is None:
             raise ValueError(
-                f"The buffer does not know how these environments reset, so it cannot tell transitions from resets. "
-                f"Build it with envs=envs, or with autoreset={AUTORESET_CHOICES}."
+                f"The buffer does not know how these environments reset, so it cannot distinguish transitions from "
+                f"resets. Build it with envs=envs, or with autoreset={AUTORESET_CHOICES}."
             )
         number = self._environments
         values = self._rows.split(observations, actions, next_observations, (number,))
@@ -304,7 +303,7 @@ class ReplayBuffer:
         self._add_rows(counts, values, checked_rewards, terminal, over)
 
     def _replace_finals(self, values: list[Any], finals: object, ended: BoolArray) -> list[Any]:
-        """Return the arrays of a step whose ended episodes have their final observations as the next ones."""
+        """Return the arrays of a step, with final observations as next observations of the ended episodes."""
         if not ended.any():
             return values
         if finals is None:
@@ -317,7 +316,7 @@ class ReplayBuffer:
     def _add_rows(
         self, counts: BoolArray | None, values: list[Any], rewards: FloatArray, terminated: BoolArray, over: BoolArray
     ) -> None:
-        """Add the rows of a step where `counts` is True, or all of them.  `over` says which episodes end."""
+        """Add the rows of a step where `counts` is True, or all of them. `over` marks the episodes that end."""
         with self._lock:
             now = self._current_episodes()
             pending, ended = now
@@ -343,10 +342,10 @@ class ReplayBuffer:
                 self._append(columns, len(row), now, EpisodeState(pending, ended))
 
     def _append(self, values: Sequence[Any], count: int, before: EpisodeState, after: EpisodeState) -> None:
-        """Append rows and move on to the next state of the episodes: both, or neither after an interrupt.
+        """Append rows and set the next state of the episodes. After an interrupt, both have happened or neither.
 
-        The rows go where no item is.  The next state counts as soon as all items are in the buffer, and one compiled
-        call inserts them all.
+        The rows are written where no item is. The next state takes effect when all items are in the buffer, and one
+        compiled call inserts them all.
         """
         inserted = self._replay.inserted + count
         if count:
@@ -377,7 +376,7 @@ class ReplayBuffer:
         """
         if type(batch_size) is not int or batch_size < 1:
             batch_size = as_count(batch_size, "batch_size")
-        with self._lock:  # held for both, so that no drawn row is overwritten before it is copied
+        with self._lock:  # so that no drawn row is overwritten before it is copied
             if len(self._replay) < batch_size:
                 raise ValueError(
                     f"The buffer holds {len(self._replay)} transitions, fewer than the {batch_size} asked for: add "
@@ -392,7 +391,7 @@ class ReplayBuffer:
         Parameters
         ----------
         ids : array-like of int
-            Numbers of transitions, such as `draw.indices`; `buffer.sampler.draw_all().indices` are those of all.
+            Numbers of transitions, such as `draw.indices`. `buffer.sampler.draw_all().indices` lists all of them.
 
         Returns
         -------
@@ -411,8 +410,8 @@ class ReplayBuffer:
     def update(self, draw: Draw, td_errors: ArrayLike) -> None:
         """Learn from the TD errors of a batch.
 
-        Transitions that were overwritten in the meantime still teach the mixture; `buffer.replay.overwritten` counts
-        them.
+        The mixture also learns from transitions that were overwritten in the meantime; `buffer.replay.overwritten`
+        counts them.
 
         Parameters
         ----------
@@ -560,13 +559,13 @@ def as_errors(values: ArrayLike, m: int) -> FloatArray:
     if errors.shape != (m,):
         raise ValueError(
             f"td_errors must have shape ({m},), one per transition of the batch, got {errors.shape}. Pass the errors "
-            f"themselves, not their mean, and without further axes."
+            f"themselves, not their mean, and remove other axes."
         )
     return np.abs(errors)
 
 
 def as_environments(environments: int | None, envs: object) -> int:
-    """Return the number of environments: the one given, else that of the vector environment `envs`, else one."""
+    """Return `environments` if it was passed, otherwise the number in `envs`, otherwise one."""
     given = None if environments is None else as_count(environments, "environments")
     if envs is None:
         return 1 if given is None else given
@@ -582,7 +581,7 @@ def as_environments(environments: int | None, envs: object) -> int:
 
 
 def as_autoreset(autoreset: object, envs: object) -> str | None:
-    """Return how environments reset after an episode: the mode given, else that of `envs`, else None."""
+    """Return how environments reset: `autoreset` if it was passed, otherwise the mode of `envs`, otherwise None."""
     given = None if autoreset is None else _parse_mode(autoreset)
     if autoreset is not None and given is None:
         raise ValueError(f"autoreset must be {AUTORESET_CHOICES}, got {autoreset!r}.")
@@ -602,7 +601,7 @@ def as_autoreset(autoreset: object, envs: object) -> str | None:
 
 
 def _parse_mode(value: object) -> str | None:
-    """Return the mode that a name or a member of Gymnasium's `AutoresetMode` stands for, or None if it is unknown."""
+    """Return the mode for a name or a member of Gymnasium's `AutoresetMode`, or None if it is unknown."""
     name = value.name if isinstance(value, Enum) else value
     modes = {mode.replace("_", ""): mode for mode in (NEXT_STEP, SAME_STEP, DISABLED)}
     return modes.get(name.replace("_", "").lower()) if isinstance(name, str) else None

@@ -1,4 +1,4 @@
-"""Tickets: one number per drawn row, by which late or partial feedback finds the receipt of its draw."""
+"""Tickets: one number per drawn row, with which late or partial feedback finds the receipt of its draw."""
 
 import math
 import uuid
@@ -21,7 +21,7 @@ STATE_FIELDS = "base", "next", "firsts", "lengths", "serials", "ids", "norms", "
 MAX_RECEIPTS, MAX_RECEIPT_ROWS = 4096, 1 << 18  # limits memory: a row with ten components takes a hundred bytes
 TICKET_GAP = 1 << 40  # tickets, more than any run issues
 MAX_TICKET = 2**63 - 2**50  # in a saved state: later tickets must still fit 64 bits
-MISSING_NORM = -1.0  # stands for a norm that has not been reported
+MISSING_NORM = -1.0  # marks a norm that has not been reported
 MIN_DENSITY = float(np.finfo(np.float64).tiny)  # so that the weight 1 / density is finite
 MAX_RECENT_RECEIPTS = 16
 
@@ -29,8 +29,8 @@ MAX_RECENT_RECEIPTS = 16
 class TicketedReceipt:
     """A receipt with the ticket of its first row, and the norms that were reported so far.
 
-    `draw` becomes None after `Sampler.update` has used it, which frees its ratios.  `ids`, the items of the rows,
-    stay: feedback for them still refreshes priorities.
+    `draw` becomes None after `Sampler.update` has used it, which frees its ratios. `ids`, the items of the rows, stay,
+    because later feedback for them still refreshes priorities.
     """
 
     __slots__ = ("draw", "first", "ids", "norms")
@@ -45,12 +45,12 @@ class TicketedReceipt:
 class TicketBook:
     """Find the receipts of rows that were shuffled, split, or joined with rows of other draws.
 
-    The book adds row addresses to the sampler's ledger: a ticket says which receipt a row belongs to and which row of
-    it, and the book keeps the newest receipts with the norms that have come for them.  Only the ledger decides whether
-    a receipt may be used, through `Sampler.check` and, while a state is loaded, `Ledger.check`.
+    A ticket identifies a receipt and a row of it. The book keeps the newest receipts and the norms that were reported
+    for them. Only the sampler's ledger decides whether a receipt may be used, through `Sampler.check` and, while a
+    state is loaded, `Ledger.check`.
 
     Tickets are consecutive numbers from a random start, so they also distinguish buffers.  A sampler that was loaded,
-    copied or forked draws under a new id.  The book then skips more tickets than the other copy can have issued.
+    copied or forked draws under a new id. The book then skips more tickets than the other copy can have issued.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ class TicketBook:
         self._receipts: deque[TicketedReceipt] = deque()
 
     def issue(self, draw: Draw) -> IntArray:
-        """Add a receipt and return the tickets of its rows.  The oldest receipts go when there are too many."""
+        """Add a receipt and return the tickets of its rows. Drop the oldest receipts if there are too many."""
         if draw.sampler_id != self._sampler_id:
             if self._sampler_id is not None:
                 self._next += TICKET_GAP + (uuid.uuid4().int & (TICKET_GAP - 1))
             self._sampler_id = draw.sampler_id
         m, first = len(draw), self._next
-        self._next, self._rows = first + m, self._rows + m  # first, so that an interrupt can leave only a gap
+        self._next, self._rows = first + m, self._rows + m  # before the append, so that an interrupt only leaves a gap
         self._receipts.append(TicketedReceipt(first, draw.indices, np.full(m, MISSING_NORM), draw))
         while len(self._receipts) > self._max_receipts or (self._rows > self._max_rows and len(self._receipts) > 1):
             self._rows -= len(self._receipts.popleft())
@@ -112,7 +112,7 @@ class TicketBook:
                 f"sampled since, or the buffer was emptied. Skip its feedback."
             )
         raise ValueError(
-            "Unknown receipt: it was issued by another buffer, or by this one after the state that was loaded. Pass "
+            "Unknown receipt: it was issued by another buffer, or by this one after the loaded state was saved. Pass "
             "feedback to the buffer that the batch was sampled from, and drop batches that are newer than the state."
         )
 
@@ -160,7 +160,7 @@ class TicketBook:
         state : dict
             State that `state_dict` returned.
         ledger : Ledger
-            Ledger of the sampler that was saved with the receipts. It must accept those that were not used.
+            Ledger of the sampler that was saved with the receipts. It must accept the unused ones.
         items : int
             Number of items that were ever inserted.
         max_ratio : float, default math.inf
@@ -219,7 +219,7 @@ class TicketBook:
 
 
 def _read_serials(state: State, number: int, ledger: Ledger) -> IntArray:
-    """Return the serial of every receipt, or -1 if it was used.  The ledger must accept those that were not."""
+    """Return the serial of every receipt, or -1 if it was used. The ledger must accept the unused ones."""
     serials = read_array(state, "serials", np.int64, (number,), least=-1)
     unused = serials[serials >= 0]
     if (np.diff(unused) <= 0).any():
@@ -246,9 +246,9 @@ def _join_arrays(arrays: list[AnyArray], empty: AnyArray) -> AnyArray:
 class SlotSampler:
     """Draw slots of a storage that is written in round-robin order, and take feedback by tickets.
 
-    The sampler numbers items in the order in which they come; item i is in slot `i % capacity`.  A round of the
-    learner is the mean over a batch, so feedback reaches the learner when the last row of its batch has come.  Before
-    that, and when a row comes again, feedback only refreshes |delta| of its items.
+    Items are numbered in insertion order; item i is in slot `i % capacity`. The learner needs the norms of a whole
+    batch, so it learns when the last row of a batch is reported. Until then, and when a row is reported again, feedback
+    only refreshes |delta| of its items.
 
     Examples
     --------
@@ -294,7 +294,7 @@ class SlotSampler:
         return draw.indices % self.replay.capacity, draw.weights, self._book.issue(draw)
 
     def update(self, tickets: IntArray, norms: ArrayLike) -> None:
-        """Learn from the norms of drawn rows.  If a row is named twice, the larger norm counts.
+        """Learn from the norms of drawn rows. If a row is listed twice, the larger norm counts.
 
         Raises
         ------
@@ -308,7 +308,7 @@ class SlotSampler:
             self._add_norms(receipt, rows, values[places])
 
     def _add_norms(self, receipt: TicketedReceipt, rows: IntArray, norms: FloatArray) -> None:
-        """Teach the learner if these norms complete an unused receipt; otherwise refresh |delta| of their items."""
+        """Update the learner if these norms complete an unused receipt; otherwise refresh |delta| of their items."""
         new = np.full(len(receipt), MISSING_NORM)
         np.maximum.at(new, rows, norms)
         named = new >= 0.0
@@ -321,7 +321,7 @@ class SlotSampler:
         receipt.norms = known
 
     def _teach(self, draw: Draw, norms: FloatArray, named: BoolArray) -> None:
-        """Update the sampler, and keep |delta| of items that only earlier parts named: it may be newer."""
+        """Update the sampler, but keep |delta| of items that this part does not list: it may be newer."""
         if named.all():
             self.sampler.update(draw, norms)
             return

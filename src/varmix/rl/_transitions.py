@@ -1,4 +1,4 @@
-"""Transitions: from spaces to arrays with one row per transition, and the checks of what is added or loaded.
+"""Transitions: arrays with one row per transition, built from spaces, and checks of added and loaded values.
 
 A layout splits the values of a space (nested dictionaries and tuples) into a flat list of arrays, checks each of them,
 and joins arrays into values again.  `Transitions` stores one column per array.
@@ -23,7 +23,7 @@ from varmix._core.validation import (
 )
 
 INT64_DTYPE, INT64_LIMIT = np.dtype(np.int64), 2**63
-# Types whose dtype and shape need no further check. Subclasses, such as masked arrays, do.
+# Types that need no check beyond dtype and shape. Subclasses, such as masked arrays, need more.
 PLAIN_TYPES = frozenset({np.ndarray, *(np.dtype(code).type for code in "?bhilqBHILQefd")})
 MAX_REWARD = 1e30  # sums of rewards are kept in single precision, which ends at 3e38
 SINGLE_LIMITS = np.finfo(np.float32)
@@ -142,7 +142,7 @@ def make_layout(space: object, name: str) -> Layout:
     spaces = getattr(space, "spaces", None)
     if isinstance(spaces, Mapping):
         return Branch(name, tuple(spaces), [make_layout(part, f"{name}[{key!r}]") for key, part in spaces.items()])
-    # A OneOf has `spaces` as a Tuple has, but a value of it belongs to one of them.
+    # A OneOf has `spaces` like a Tuple, but each of its values belongs to only one of them.
     if isinstance(spaces, Sequence) and type(space).__name__ != "OneOf":
         return Branch(name, None, [make_layout(part, f"{name}[{i}]") for i, part in enumerate(spaces)])
     leaf = _make_leaf(name, getattr(space, "shape", None), getattr(space, "dtype", None))
@@ -178,7 +178,7 @@ def as_reward(value: float) -> float:
 
 
 def as_rewards(values: ArrayLike, environments: int) -> FloatArray:
-    """Return one reward per environment.  `check_rewards` checks their values, once it is known which rows count."""
+    """Return one reward per environment. `check_rewards` checks their values later, for the rows that count."""
     rewards = as_floats(values, "rewards")
     if rewards.shape != (environments,):
         raise ValueError(f"rewards must have shape ({environments},), one per environment, got {rewards.shape}.")
@@ -289,7 +289,7 @@ class Transitions:
         return arrays
 
     def replace_finals(self, values: Sequence[Any], finals: object, environments: IntArray, number: int) -> list[Any]:
-        """Return the arrays of a step in which these environments have their final observations as the next ones.
+        """Return the arrays of a step, with final observations as next observations of these environments.
 
         `finals` is an array of objects with one observation per environment, as in Gymnasium's `infos["final_obs"]`,
         or a batch of observations.
@@ -364,8 +364,8 @@ def read_columns(state: State, leaves: Sequence[Leaf], most: int) -> list[AnyArr
     lengths = {len(column) for column in columns}
     if len(lengths) != 1 or max(lengths) > most:
         raise CheckpointError(
-            f"The saved transitions are damaged: columns of {sorted(lengths)} rows, where all must have the same "
-            f"number of at most {most}."
+            f"The saved transitions are damaged: columns of {sorted(lengths)} rows. All must have the same number of "
+            f"rows, at most {most}."
         )
     for leaf, column in zip(leaves, columns, strict=True):  # reads the values, so after the check of the lengths
         if column.dtype == np.bool_ and (column.view(np.uint8) > 1).any():
@@ -380,7 +380,7 @@ def _read_column(column: object, leaf: Leaf) -> AnyArray:
         )
     if column.shape[1:] != leaf.shape or column.dtype != leaf.dtype:
         raise CheckpointError(
-            f"The saved transitions do not fit: {leaf.name} was {column.dtype} of shape {column.shape[1:]}, and "
+            f"The saved transitions have other spaces: {leaf.name} was {column.dtype} of shape {column.shape[1:]}, and "
             f"is {leaf.dtype} of shape {leaf.shape} here. Build the buffer with the spaces it was saved with."
         )
     return column

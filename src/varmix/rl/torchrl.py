@@ -37,11 +37,12 @@ STATE_FILE_NAME = "mixture_sampler.varmix"
 class _TorchRLAdapter(PrioritizedSampler):  # type: ignore[misc]
     """All private parts of TorchRL that varmix touches.
 
-    They may change in any minor version of TorchRL, so the extra `torchrl` allows only one.
+    They may change in any minor version of TorchRL, so the extra `torchrl` allows only one minor version.
 
-    * TorchRL's buffers report priorities to instances of `PrioritizedSampler` only, so this must be one.
+    * TorchRL's buffers report priorities only to instances of `PrioritizedSampler`, so this class inherits from it.
     * `PrioritizedSampler.__init__` builds compiled trees, so it is not called.  Subclasses must override every member
-      that reads what it sets (`_alpha`, `_beta`, `_sum_tree`, ...), except for `_max_capacity`, which `max_size` reads.
+      that reads its attributes (`_alpha`, `_beta`, `_sum_tree`, ...), except for `_max_capacity`, which `max_size`
+      reads.
     * `ReplayBuffer.empty` calls `_empty`.
     * `MixtureSampler.__getstate__` extends `PrioritizedSampler.__getstate__`, which drops the buffer's generator and
       raises an error when a sampler would be sent to another process.
@@ -62,19 +63,19 @@ class MixtureSampler(_TorchRLAdapter):
 
     It replaces TorchRL's `PrioritizedSampler`.  A sampled batch has two more entries.  `priority_weight` holds the
     importance weights 1 / density in float32; they are not divided by their maximum, and their mean is one on average.
-    `receipt` holds one number per row, which says which draw the row belongs to.
+    `receipt` holds one number per row, which identifies the draw of the row.
 
-    Pass feedback with the receipts, through `MixtureReplayBuffer.update_tensordict_priority` or `update`: it teaches
-    the mixture and refreshes the priorities.  It may come late, in any order, in parts or not at all:
+    Pass feedback with the receipts, through `MixtureReplayBuffer.update_tensordict_priority` or `update`. The mixture
+    learns from it, and it refreshes the priorities. It may come late, in any order, in parts or not at all:
 
-    * If it comes in parts, each part refreshes priorities, and the last one teaches the mixture.
+    * If it comes in parts, each part refreshes priorities, and the mixture learns when the last part has come.
     * If it comes a second time, it only refreshes priorities.
     * After 4,096 further batches (or 262,144 rows of them), or after the buffer was emptied, it raises `ValueError`.
     * It never changes the priorities of items that have overwritten the drawn ones.
 
     `update_priority(index, priority)`, without a receipt, refreshes the priorities of the items that are at these
-    indices now, and teaches nothing.  Storages must have one dimension and a round-robin writer.  TorchRL's `generator`
-    has no effect: pass `rng`.
+    indices now, and the mixture learns nothing.  Storages must have one dimension and a round-robin writer.  TorchRL's
+    `generator` has no effect: pass `rng`.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ class MixtureSampler(_TorchRLAdapter):
     MixtureSampler(0 of 1000 items, mixture=[0.25 0.25 0.5 ])
     """
 
-    reduction = "max"  # TorchRL's name for how several priorities of one item become one
+    reduction = "max"  # TorchRL's name for the way it merges several priorities of an item
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class MixtureSampler(_TorchRLAdapter):
         self._slots = SlotSampler(
             vrm(replay, learner=DEFAULT_LEARNER if learner is None else learner, reweight=reweight, rng=rng), replay
         )
-        self._lock = threading.RLock()  # a lock of its own: buffers that share a storage do not share TorchRL's
+        self._lock = threading.RLock()  # buffers that share a storage do not share TorchRL's lock
         self._default = 1.0
         self._warned = False
 
@@ -144,7 +145,7 @@ class MixtureSampler(_TorchRLAdapter):
 
     @property
     def beta(self) -> NoReturn:
-        """Not available: weights are exact, or as `reweight` makes them."""
+        """Not available: `reweight` determines the weights, which are exact by default."""
         raise AttributeError("A mixture has no beta: pass MixtureSampler(..., reweight=varmix.reweight.Power(beta)).")
 
     def sample(self, storage: Any, batch_size: int) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:  # noqa: ANN401
@@ -175,7 +176,7 @@ class MixtureSampler(_TorchRLAdapter):
             self._adopt_items(storage, len(storage))
             if len(storage) != len(self.replay):
                 raise RuntimeError(
-                    f"The storage holds {len(storage)} items and the sampler knows of {len(self.replay)}: some were "
+                    f"The storage holds {len(storage)} items, but the sampler knows {len(self.replay)}: some were "
                     f"not written through a buffer. Build a new MixtureSampler for this storage."
                 )
             slots, weights, tickets = self._slots.draw(batch_size)
@@ -392,7 +393,7 @@ class MixtureReplayBuffer(TensorDictReplayBuffer):  # type: ignore[misc]
         KeyError
             If there are no TD errors under `priority_key`.
         """
-        # Without dimensions, data is one item that is being added: a receipt in it is from an earlier draw.
+        # Data without dimensions is one item that is being added. If it has a receipt, it is from an earlier draw.
         receipt = data.get(RECEIPT_KEY, None) if data.ndim else None
         if receipt is None or not isinstance(self.sampler, MixtureSampler):
             super().update_tensordict_priority(data)

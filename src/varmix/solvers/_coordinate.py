@@ -73,7 +73,7 @@ def copy_columns(problem: Linear) -> Rows:
 def compute_block_constants(problem: Linear, columns: Rows, start: IntArray, members: IntArray) -> FloatArray:
     """Return the Lipschitz constant of F's gradient in each block: curvature |C^1/2 X_B|^2 / n + l2.
 
-    C holds the sample weights. The norm is the spectral one, from the eigenvalues of a matrix of the block's size.
+    C holds the sample weights. The norm is the spectral norm, from the eigenvalues of a matrix of the block's size.
     """
     squares = np.empty(problem.dim)
     kernels.write_squares(columns, problem.costs, squares)
@@ -107,19 +107,19 @@ def coordinate_descent(
 
     With a number or a schedule as `step`, a batch moves theta by the unbiased estimate of the gradient of F: the mean
     of weight * number of atoms * partial derivative, each along its own coordinate. With "lipschitz", a drawn
-    coordinate moves by 1/L_j times its partial derivative, and those of a batch move one after the other. That needs
-    no weights, because every such step decreases F.
+    coordinate moves by 1/L_j times its partial derivative, and the coordinates of a batch move one after the other.
+    Such steps need no weights, because each of them decreases F.
 
-    For `Linear`, a draw costs its columns: the solver keeps a transposed copy of X and the margins of all points. For
-    any other problem, every batch costs the full gradient over all points. The trace counts partial derivatives, dim
-    for a full gradient. `tol` compares F at the beginning of each epoch.
+    For `Linear`, a draw only reads the columns of its coordinates: the solver keeps a transposed copy of X and the
+    margins of all points. For any other problem, every batch computes the full gradient over all points. The trace
+    counts partial derivatives; a full gradient counts as dim. `tol` compares F at the beginning of each epoch.
 
     Parameters
     ----------
     problem : Problem
-        What to minimise.
+        Problem to minimise.
     sampler : Sampler, Family or array-like of shape (number of atoms,)
-        What draws the coordinates: a sampler or a family over `Points(problem.dim)`, or over `Points(number of
+        Source of the coordinates: a sampler or a family over `Points(problem.dim)`, or over `Points(number of
         blocks)`, or one label per atom. `Groups` of coordinates draw single coordinates.
     step : float, Schedule or "lipschitz"
         Length of the steps: a number, a schedule of `varmix.solvers.schedules`, or the rule 1/L_j.
@@ -127,9 +127,9 @@ def coordinate_descent(
         One label per coordinate. Coordinates with the same label move together; block b has the b-th label in sorted
         order. Default: single coordinates.
     lipschitz : array-like of shape (number of atoms,), optional
-        The constants L_j for `step="lipschitz"`. Default: those that `Linear` computes.
+        The constants L_j for `step="lipschitz"`. Default: the constants that `Linear` computes.
     start : array-like of shape (dim,), optional
-        Where to start. Default: zeros.
+        Starting point. Default: zeros.
     batch : int, default 1
         Number of coordinates or blocks in a batch.
     **options
@@ -177,7 +177,7 @@ def coordinate_descent(
 
 
 class Coordinates(Method):
-    """Coordinate descent over any problem: computes the full gradient and uses the part that was drawn."""
+    """Coordinate descent over any problem: compute the full gradient and use the part that was drawn."""
 
     def __init__(self, problem: Problem, theta: FloatArray, layout: BlockLayout, batch: int) -> None:
         super().__init__(problem, theta)
@@ -207,7 +207,7 @@ class Coordinates(Method):
         return 0
 
     def count_evaluations(self, points: IntArray) -> int:
-        """Return dim per full gradient: one per batch, or one per draw if those of a batch move one by one."""
+        """Return dim per full gradient: one gradient per batch, or one per draw if coordinates move one by one."""
         return self.problem.dim * (len(points) if len(self.inverses) else len(points) // self.batch)
 
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:
@@ -248,7 +248,7 @@ class CompiledCoordinates(Coordinates):
         return compute_block_constants(self.problem, self.columns, self.layout.start, self.layout.members)
 
     def begin_epoch(self, epoch: int) -> int:
-        """Compute F from the margins. From time to time, compute the margins again, against rounding."""
+        """Compute F from the margins. From time to time, compute the margins again to remove rounding errors."""
         p = self.problem
         if (epoch - 1) % EPOCHS_PER_REFRESH == 0:
             self.margins = p.margins(self.theta)

@@ -146,7 +146,7 @@ def write_squares(columns: Rows, costs: FloatArray, out: FloatArray) -> None:
         out[j] = total
 
 
-MIN_SCALE = 1e-6  # smallest factor of theta before it is multiplied out
+MIN_SCALE = 1e-6  # theta is multiplied out when its factor falls below this
 
 
 @kernel
@@ -166,8 +166,8 @@ def take_sgd_steps(
 ) -> float:
     """Take one step per batch: theta <- theta - step (mean of weight * gradient + l2 theta).
 
-    Theta is stored as a number times a vector. The penalty shrinks the number, so a step costs the entries of its rows
-    only.
+    Theta is stored as a number times a vector. The penalty shrinks the number, so a step only touches the entries of
+    its rows.
     """
     count = steps.shape[0]
     batch = points.shape[0] // count
@@ -202,7 +202,7 @@ def take_sgd_steps(
         v[j] *= scale
     if intercept:
         theta[d] = offset
-    return total + 0.0 * read  # adds zero, so that the compiler keeps the prefetching
+    return total + 0.0 * read  # adding zero keeps the compiler from removing the prefetching
 
 
 @kernel
@@ -224,8 +224,8 @@ def take_adagrad_steps(
 ) -> float:
     """Take one step per batch: theta_j <- theta_j - step g_j / (epsilon + sqrt squares_j).
 
-    g_j^2 is added to squares_j first.
-    Coordinates with g_j = 0 do not change, so without a penalty only the columns of the batch are visited.
+    First, g_j^2 is added to squares_j. Coordinates with g_j = 0 do not change, so without a penalty only the columns of
+    the batch are visited.
     """
     count = steps.shape[0]
     batch = points.shape[0] // count
@@ -260,7 +260,7 @@ def take_adagrad_steps(
                 move_coordinate(j, gradient, steps[t], epsilon, squares, theta)
         if intercept:
             move_coordinate(d, gradient, steps[t], epsilon, squares, theta)
-    return total + 0.0 * read  # adds zero, so that the compiler keeps the prefetching
+    return total + 0.0 * read  # adding zero keeps the compiler from removing the prefetching
 
 
 @kernel
@@ -295,10 +295,10 @@ def take_variance_reduced_steps(
 ) -> float:
     """Take one step per batch: theta <- theta - step (mean of weight * (gradient - entry) + mean entry + l2 theta).
 
-    `table` holds a slope per point, and `mean` the mean gradient that these slopes stand for. With `replace`, the
+    `table` holds a slope per point, and `mean` the mean gradient that follows from these slopes. With `replace`, the
     entries of the drawn points are then replaced and `mean` is updated. Theta is stored as scale * v + along * mean.
     The dense parts of a step change these two numbers only. When `mean` moves along a row, v moves back along the
-    same row. So a step over sparse rows costs their own columns.
+    same row. A step over sparse rows therefore only touches their own columns.
     """
     count = steps.shape[0]
     batch = points.shape[0] // count
@@ -333,7 +333,7 @@ def take_variance_reduced_steps(
         for r in range(batch):
             i = points[t * batch + r]
             change = 0.0
-            if replace:  # a point that occurs twice in the batch finds its new entry, and changes nothing
+            if replace:  # if a point occurs twice, its second entry changes nothing
                 change = (fresh[r] - table[i]) / table.shape[0]
                 table[i] = fresh[r]
             if change != 0.0:
@@ -348,7 +348,7 @@ def take_variance_reduced_steps(
     multiply_out(scale, along, v, g)
     if intercept:
         theta[d] = offset
-    return total + 0.0 * read  # adds zero, so that the compiler keeps the prefetching
+    return total + 0.0 * read  # adding zero keeps the compiler from removing the prefetching
 
 
 @kernel

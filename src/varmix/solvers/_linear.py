@@ -26,7 +26,7 @@ from varmix.solvers._problems import Problem
 
 
 class Csr(Protocol):
-    """The part of a SciPy CSR matrix that is used here. SciPy need not be installed."""
+    """The part of a SciPy CSR matrix that varmix uses. SciPy need not be installed."""
 
     data: AnyArray
     indices: AnyArray
@@ -59,7 +59,7 @@ class Csr(Protocol):
 class Linear(Problem):
     """Linear model: `loss_i(theta) = costs_i phi(x_i.theta, y_i)`, plus a penalty.
 
-    It is the fast case: solvers run over it in compiled loops.
+    Solvers run over it in compiled loops.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Linear(Problem):
 
     @cached_property
     def lipschitz(self) -> FloatArray:
-        """Lipschitz constant of every point's gradient, penalty included. For the hinge: bound on its length."""
+        """Lipschitz constant of every point's gradient with the penalty; for the hinge, a bound on its length."""
         bounds = self.curvature * self.lengths**2 if self.curvature else self.lengths
         bounds = bounds * self.costs if len(self.costs) else bounds
         return bounds + self.l2 if self.curvature else bounds
@@ -240,7 +240,7 @@ class Linear(Problem):
     def combine(self, slopes: FloatArray) -> FloatArray:
         """Return the mean gradient of all points that have these slopes.
 
-        The gradient of a point is its slope times its row, so n slopes stand for n gradients.
+        The gradient of a point is its slope times its row, so n slopes determine n gradients.
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ class Linear(Problem):
 
 
 def as_targets(y: ArrayLike, n: int, loss: str) -> FloatArray:
-    """Return the targets as floats; raise `ValueError` if the loss needs labels -1 and 1 and they are others."""
+    """Return the targets as floats; raise `ValueError` if the loss needs labels -1 and 1 and `y` has others."""
     labels = as_array(y, "y")
     legal = loss == "squared" or (labels.dtype.kind in "fiu" and np.isin(labels, (-1, 1)).all())
     if labels.shape == (n,) and not legal:
@@ -338,7 +338,7 @@ def _check_entries(sparse: Csr) -> tuple[AnyArray, AnyArray, AnyArray]:
     size = int(starts[-1])
     legal = len(starts) == sparse.shape[0] + 1 and starts[0] == 0 and bool((np.diff(starts) >= 0).all())
     if not (legal and size <= min(len(sparse.data), len(sparse.indices))):
-        raise ValueError("The indptr of X is not that of a CSR matrix of its shape. X.check_format() may say more.")
+        raise ValueError("The indptr of X is not that of a CSR matrix of its shape. Call X.check_format() for details.")
     used = sparse.indices[:size]  # the arrays may be longer than the rows need
     if size and not 0 <= used.min() <= used.max() < columns:
         raise ValueError(f"X has {columns} columns, but its indices go from {used.min()} to {used.max()}.")
@@ -352,7 +352,7 @@ def _check_entries(sparse: Csr) -> tuple[AnyArray, AnyArray, AnyArray]:
 def is_sparse(X: object) -> bool:
     """Return whether an object is a sparse matrix of SciPy.
 
-    It looks at attributes because SciPy is not a dependency: if it is not installed there is no class to compare with.
+    It looks at attributes because SciPy may not be installed, and then there is no class to compare with.
     """
     return hasattr(X, "format") and hasattr(X, "nnz")
 

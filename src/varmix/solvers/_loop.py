@@ -37,7 +37,7 @@ class Trace:
     losses : list of float, optional
         The objective over all points. Default: empty.
     accuracies : list of float or None, optional
-        Share of points that theta classifies correctly, or None if the problem does not know it. Default: empty.
+        Share of points that theta classifies correctly, or None if the problem does not compute it. Default: empty.
     gains : list of float, optional
         Second moment of uniform sampling divided by that of the sampler, since the previous evaluation. The first entry
         is 1. Default: empty.
@@ -64,16 +64,16 @@ class Trace:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a run, as every solver returns it.
+    """Result of a run. Every solver returns one.
 
     Parameters
     ----------
     theta : ndarray of shape (dim,)
         The last iterate.
     trace : Trace
-        What was measured at the evaluations of the objective.
+        Measurements at the evaluations of the objective.
     sampler : Sampler
-        The sampler that drew last, with what it learned.
+        The sampler that drew last, in its learned state.
     stopped : {"epochs", "tolerance", "diverged"}
         Why the run ended: all epochs done, tolerance reached, or diverged.
     epochs : int
@@ -139,7 +139,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
 # sampler learns most at the beginning. At the maximum, the calls around the loop cost little compared with the loop.
 ROUND_SHARE, MAX_DRAWS_PER_ROUND = 1 / 256, 512
 MAX_MAGNITUDE = 1e100  # largest norm, or entry of theta, of a run that has not diverged
-EPOCHS_PER_REFRESH = 16  # after so many epochs, running sums are computed again: rounding stays far below 1e-12
+EPOCHS_PER_REFRESH = 16  # epochs between two new computations of running sums; rounding errors stay far below 1e-12
 
 
 Callback: TypeAlias = Callable[[FloatArray, Trace], None]
@@ -147,31 +147,31 @@ Callback: TypeAlias = Callable[[FloatArray, Trace], None]
 
 
 class Method(ABC):
-    """What is particular to a solver: the state of the run and the steps. `optimise` does the rest.
+    """Base class of solvers: it holds the state of a run and takes the steps. `optimise` does the rest.
 
     Subclass it to write a solver of your own, and pass an instance to `optimise`. Define `run`; `begin_epoch` and
-    `count_evaluations` have defaults. `run` must multiply the gradient of each drawn point by its importance weight:
-    that makes the step unbiased.
+    `count_evaluations` have defaults. `run` must multiply the gradient of each drawn point by its importance weight,
+    which makes the step unbiased.
 
     Parameters
     ----------
     problem : Problem
-        What to minimise.
+        Problem to minimise.
     theta : ndarray of shape (dim,)
-        Where to start. `run` changes it in place or replaces it.
+        Starting point. `run` changes it in place or replaces it.
 
     Attributes
     ----------
     problem : Problem
-        What to minimise.
+        Problem to minimise.
     theta : ndarray of shape (dim,)
         The current iterate.
     atoms : int
-        Number of things that the sampler draws from; an epoch has as many draws. Default: `problem.n`.
+        Number of points or coordinates that the sampler draws from. An epoch has as many draws. Default: `problem.n`.
     atoms_name : str, default "points"
-        What error messages call them.
+        Name of the atoms in error messages.
     compiled : bool, default False
-        Whether `run` is fast enough that several batches should be drawn per call. See `batches_per_update` of
+        Whether `run` is so fast that each call should get several batches. See `batches_per_update` of
         `optimise`.
 
     Examples
@@ -303,9 +303,9 @@ def optimise(
     Parameters
     ----------
     problem : Problem
-        What to minimise.
+        Problem to minimise.
     sampler : Sampler, Family or array-like of shape (n,)
-        What draws the points: a sampler or a family over `Points(problem.n)`, or one label per point.
+        Source of the points: a sampler or a family over `Points(problem.n)`, or one label per point.
     method : Method
         The solver's state and steps. It holds the starting point.
     epochs : int, default 10
@@ -331,8 +331,8 @@ def optimise(
         change it. Default: None.
     after_epoch : callable, optional
         Called after every epoch with its number, the mean loss of its draws, and the gain meter. If it returns a
-        sampler, that one draws from then on. The mean loss is NaN if the epoch had no draws because a batch is larger
-        than an epoch. Default: None.
+        sampler, that sampler makes all later draws. The mean loss is NaN if the epoch had no draws because a batch is
+        larger than an epoch. Default: None.
     rng : int or numpy.random.Generator, optional
         Seed of the sampler that is built from labels or a family. Default: None, a new seed.
 
@@ -346,7 +346,7 @@ def optimise(
     TypeError
         If the problem, the sampler, the method or an option is of the wrong type.
     ValueError
-        If an option is out of range, or the sampler draws from another space or for a target.
+        If an option is out of range, or the sampler draws from another space or has a target.
 
     Examples
     --------
@@ -360,7 +360,7 @@ def optimise(
     check_problem(problem)
     if not isinstance(method, Method):
         raise TypeError(
-            f"optimise takes a method third, an instance of a subclass of varmix.solvers.Method; got {method!r}."
+            f"The third argument of optimise must be an instance of a varmix.solvers.Method subclass, got {method!r}."
         )
     sampler = as_sampler(sampler, rng=rng)
     check_space(sampler, method.atoms, method.atoms_name)
@@ -380,7 +380,7 @@ def optimise(
 
 
 def check_space(sampler: Sampler, n: int, atoms_name: str) -> None:
-    """Raise an error unless the argument is a sampler that draws from n points for the plain mean."""
+    """Raise an error unless the argument is a sampler over n points without a target."""
     if not isinstance(sampler, Sampler):
         raise TypeError(
             f"A solver takes a problem, then a sampler such as varmix.Sampler(labels); got {sampler!r} for the sampler."
@@ -434,8 +434,8 @@ class Run:
         """Run all epochs, or until the tolerance is reached or the run diverges."""
         settings = self.settings
         best, waited = np.inf, 0
-        self.sampler.meter.gain_since_last_call()  # feedback from before this run is not part of its trace
-        # Overflow means that the run has diverged. The result says so, so NumPy need not warn.
+        self.sampler.meter.gain_since_last_call()  # the trace leaves out feedback from before this run
+        # Overflow means that the run has diverged. The result reports it, so NumPy need not warn.
         with ProgressBar(settings.epochs, settings.progress) as bar, np.errstate(over="ignore", invalid="ignore"):
             if settings.evaluations_per_epoch:
                 self._evaluate()
@@ -499,7 +499,7 @@ class Run:
         return stops
 
     def _choose_round_size(self) -> int:
-        """Return how many batches to draw with the present mixture."""
+        """Return the number of batches to draw with the present mixture."""
         if self.settings.batches_per_update is not None:
             return self.settings.batches_per_update
         if not self.method.compiled:
@@ -508,12 +508,12 @@ class Run:
 
     def _run_round(self, count: int) -> float:
         """Draw some batches, step over them and report their feedback. Return the sum of their losses."""
-        steps = self._compute_steps(count)  # first: a schedule that raises must not leave a draw without feedback
+        steps = self._compute_steps(count)  # first: if the schedule raises, no draw waits for feedback
         draw = self.sampler.draw(self.settings.batch, count)
         norms, loss = self.method.run(draw.indices, draw.weights, steps)
         self.batches += count
         self.evaluations += self.method.count_evaluations(draw.indices)
-        # Both are checked, for NaN too: gradients of the hinge loss stay short however large theta is.
+        # Check both, also for NaN: gradients of the hinge loss stay short even if theta is huge.
         if not (norms.max() < MAX_MAGNITUDE and np.abs(self.method.theta).max() < MAX_MAGNITUDE):
             return np.inf
         self.sampler.update(draw, norms)

@@ -1,4 +1,4 @@
-"""Problems: what solvers minimise. The base class, and problems made of a user's own functions."""
+"""Problems, which solvers minimise: the base class, and problems made of a user's own functions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -87,8 +87,8 @@ class Problem(ABC):
     def norms(self, theta: FloatArray, points: IntArray) -> FloatArray:
         """Return the norms that the sampler learns from. Default: the lengths of the gradients.
 
-        Override it if there is a cheaper way to the lengths. Only `sgd` and `adagrad` call it: the other solvers learn
-        from differences of gradients or from partial derivatives.
+        Override it if there is a cheaper way to compute the lengths. Only `sgd` and `adagrad` call it: the other
+        solvers learn from differences of gradients or from partial derivatives.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ def mean_gradient(problem: Problem, theta: FloatArray) -> FloatArray:
 
 
 def compute_feedback(problem: Problem, theta: FloatArray, points: IntArray, gradients: FloatArray) -> FloatArray:
-    """Return the norms of some points, from their gradients if the problem has no cheaper way."""
+    """Return the norms of some points. They come from the gradients if the problem has no cheaper way."""
     return problem.norms(theta, points) if problem.knows_norms else measure_rows(gradients)
 
 
@@ -213,7 +213,8 @@ class Custom(Problem):
         Weight of the penalty `l2/2 |theta|^2`. The functions must not include it.
     norms : callable, optional
         `norms(theta, points)` returns the norms that the sampler learns from, shape (m,). Pass it if there is a cheaper
-        way to them than the gradients. Only `sgd` and `adagrad` call it. Default: the lengths of the gradients.
+        way to compute them than from gradients. Only `sgd` and `adagrad` call it. Default: the lengths of the
+        gradients.
     accuracy : callable, optional
         `accuracy(theta)` returns a number for the trace, such as the share of points that theta classifies correctly.
         Default: none is recorded.
@@ -281,7 +282,7 @@ class Custom(Problem):
         return self._norms is not None
 
     def accuracy(self, theta: FloatArray) -> float | None:
-        """Return what the function `accuracy` returns, or None without one."""
+        """Return the result of the function `accuracy`, or None if none was passed."""
         return None if self._accuracy is None else self._accuracy(theta)
 
     def __repr__(self) -> str:
@@ -291,7 +292,7 @@ class Custom(Problem):
 def _check_shape(values: Any, name: str, shape: tuple[int, ...]) -> FloatArray:  # noqa: ANN401 - any return value
     """Return the result of a user's function as floats; raise `ValueError` if its shape is wrong.
 
-    Every call is checked, which costs little: a wrong shape would broadcast silently.
+    Every call is checked, because a wrong shape would broadcast silently. The check takes little time.
     """
     array = as_floats(values, f"The result of {name}")
     if array.shape != shape:

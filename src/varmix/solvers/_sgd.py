@@ -25,11 +25,11 @@ def sgd(
     Parameters
     ----------
     problem : Problem
-        What to minimise.
+        Problem to minimise.
     sampler : Sampler, Family or array-like of shape (n,)
-        What draws the points: a sampler or a family over `Points(problem.n)`, or one label per point.
+        Source of the points: a sampler or a family over `Points(problem.n)`, or one label per point.
     start : array-like of shape (dim,), optional
-        Where to start. Default: zeros.
+        Starting point. Default: zeros.
     **options
         `step` (required), `batch`, `epochs` and the other options of `varmix.solvers.optimise`.
 
@@ -106,19 +106,19 @@ def adagrad(
 
     The step is `theta_j <- theta_j - step g_j / (epsilon + sqrt(G_j))`. Here g is the mean of weight * gradient plus
     the gradient of the penalty, an unbiased estimate of the gradient of F. G_j is the sum of all g_j^2 so far,
-    including this one. The step itself is a ratio, so it is not unbiased under any sampling. The sampler learns from
-    the lengths of the gradients.
+    including this one. The step itself is a ratio of estimates, so no sampling makes it unbiased. The sampler learns
+    from the lengths of the gradients.
 
-    A batch of sparse rows costs its own columns. With a penalty it costs all columns.
+    A batch of sparse rows only touches its own columns. With a penalty it touches all columns.
 
     Parameters
     ----------
     problem : Problem
-        What to minimise.
+        Problem to minimise.
     sampler : Sampler, Family or array-like of shape (n,)
-        What draws the points: a sampler or a family over `Points(problem.n)`, or one label per point.
+        Source of the points: a sampler or a family over `Points(problem.n)`, or one label per point.
     start : array-like of shape (dim,), optional
-        Where to start. Default: zeros.
+        Starting point. Default: zeros.
     epsilon : float, default 1e-8
         Added to the root, to avoid a division by zero.
     **options

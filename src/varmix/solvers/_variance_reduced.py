@@ -21,7 +21,7 @@ def svrg(
     refresh: int = 1,
     **options: Unpack[Options],
 ) -> Result:
-    """Minimise by SVRG, which corrects each gradient by that of the same point at a snapshot.
+    """Minimise by SVRG, which corrects each gradient by the gradient of the same point at a snapshot.
 
     The step is `theta <- theta - step (mean of weight * (gradient - gradient at the snapshot) + full gradient at the
     snapshot + l2 theta)`. The weight multiplies the difference only, because the mean of the snapshot's gradients is
@@ -31,17 +31,17 @@ def svrg(
     The sampler learns from the lengths of the differences. They shrink by orders of magnitude, so use a learner that
     forgets, such as `varmix.learners.BarrierNewton` with a `window`.
 
-    A snapshot costs n gradients. A draw costs one gradient for `Linear`, which keeps a slope per point, and two for
-    other problems. Sparse rows cost their own columns.
+    A snapshot takes n gradients. A draw takes one gradient for `Linear`, which keeps a slope per point, and two for
+    other problems. Sparse rows only touch their own columns.
 
     Parameters
     ----------
     problem : Problem
-        What to minimise.
+        Problem to minimise.
     sampler : Sampler, Family or array-like of shape (n,)
-        What draws the points: a sampler or a family over `Points(problem.n)`, or one label per point.
+        Source of the points: a sampler or a family over `Points(problem.n)`, or one label per point.
     start : array-like of shape (dim,), optional
-        Where to start. Default: zeros.
+        Starting point. Default: zeros.
     refresh : int, default 1
         Number of epochs between two snapshots.
     **options
@@ -170,27 +170,27 @@ def saga(
     The step is `theta <- theta - step (mean of weight * (gradient - table entry) + mean of the table + l2 theta)`.
     The weight multiplies the difference only, because the mean of the table is known exactly. So the step is unbiased
     if draws are with replacement. The entries of the drawn points are then replaced, and the mean of the table moves
-    by (new - old) / n. That needs no weight: it updates a known mean.
+    by (new - old) / n. This update needs no weight, because it follows the mean exactly.
 
-    The theory for draws that are not uniform replaces the entries of a second, uniform draw. Here one draw serves
-    both, as in the experiments of its authors. Points that are seldom drawn keep old entries, which slows
-    convergence. So leave half of the draws to the uniform component, as these authors do: `gamma=0.5` for
+    The theory for non-uniform draws makes a second, uniform draw and replaces the entries of its points. Here one draw
+    does both, as in the experiments of its authors. Points that are seldom drawn keep old entries, which slows
+    convergence. Leave half of the draws to the uniform component, as these authors do: `gamma=0.5` for
     `varmix.vrm`, or `smoothing=0.5` for `varmix.importance`.
 
     The sampler learns from the lengths of the differences. They shrink by orders of magnitude, so use a learner that
     forgets, such as `varmix.learners.BarrierNewton` with a `window`.
 
-    The first table costs n gradients. For `Linear` it has n slopes, and sparse rows cost their own columns. For other
-    problems it is an (n, dim) array.
+    The first table takes n gradients. For `Linear` it has n slopes, and sparse rows only touch their own columns. For
+    other problems it is an (n, dim) array.
 
     Parameters
     ----------
     problem : Problem
-        What to minimise.
+        Problem to minimise.
     sampler : Sampler, Family or array-like of shape (n,)
-        What draws the points: a sampler or a family over `Points(problem.n)`, or one label per point.
+        Source of the points: a sampler or a family over `Points(problem.n)`, or one label per point.
     start : array-like of shape (dim,), optional
-        Where to start. Default: zeros.
+        Starting point. Default: zeros.
     **options
         `step` (required), `batch`, `epochs` and the other options of `varmix.solvers.optimise`.
 
@@ -278,7 +278,7 @@ class CompiledSaga(Saga):
         self.compute_mean()
 
     def compute_mean(self) -> None:
-        """Compute the mean of the gradients that the slopes stand for."""
+        """Compute the mean of the gradients that follow from the slopes."""
         self.mean = self.problem.combine(self.table)
 
     def run(self, points: IntArray, weights: FloatArray, steps: FloatArray) -> tuple[FloatArray, float]:

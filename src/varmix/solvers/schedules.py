@@ -9,7 +9,7 @@ import numpy as np
 from varmix._core.validation import FloatArray, as_number, as_positive
 
 Schedule: TypeAlias = Callable[[FloatArray, int], FloatArray]
-"""Function of an array of step numbers t = 1, 2, ... and the total number of steps: returns one length per step."""
+"""Function of an array of step numbers t = 1, 2, ... and the total number of steps. It returns one length per step."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class InverseRoot(_Eta):
 class LinearDecay(_Eta):
     """Schedule eta (1 - (t - 1) / total), which falls linearly to eta / total at the last step.
 
-    It has no second setting: the number of steps of the run says how fast to fall.
+    The number of steps of the run determines how fast it falls.
 
     Parameters
     ----------

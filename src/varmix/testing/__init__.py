@@ -4,8 +4,8 @@
     def test_my_family(check):
         check(lambda: MyFamily(...))
 
-Each check takes a function that builds a new object, the same one at every call. It raises `AssertionError` if the
-object breaks the contract. Checks are deterministic.
+Each check takes a function that builds a new object. Every call must build an equal one. A check raises
+`AssertionError` if the object breaks the contract. Checks are deterministic.
 """
 
 from varmix._core.validation import same

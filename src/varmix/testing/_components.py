@@ -16,7 +16,7 @@ from varmix.allocate import independent
 from varmix.components._base import Family
 from varmix.learners import Fixed
 
-MAX_SUBSETS = 10_000  # listed for exact checks; families over more subsets skip these checks
+MAX_SUBSETS = 10_000  # limit for exact checks; families over more subsets skip these checks
 
 
 def chi_square_z(counts: IntArray, probabilities: FloatArray) -> float:
@@ -108,7 +108,7 @@ def count_atoms(atoms: IntArray, space: Space) -> IntArray:
     if isinstance(space, Points):
         return np.bincount(atoms - space.first, minlength=space.n)
     n, size, total = space.n, space.size, math.comb(space.n, space.size)
-    # How many sets come after a set: those that agree with it up to some place and have a larger point there.
+    # Number of sets after a set: they agree with it up to some place and have a larger point there.
     after = np.array([[min(math.comb(n - 1 - p, size - i), total) for i in range(size)] for p in range(n)])
     return np.bincount(total - 1 - after[atoms, np.arange(size)].sum(axis=1), minlength=total)
 
@@ -129,16 +129,16 @@ def _draw_atoms(family: Family, w: FloatArray, m: int, uniforms: Uniforms) -> tu
 
 
 def check_what_is_declared_holds(make: MakeComponents) -> None:
-    """Check that `names`, `has_uniform` and `masses` are true.
+    """Check that `names`, `has_uniform` and `masses` are correct.
 
     There must be one name per lane, and names must differ. If `has_uniform`, the ratios of the last component must be
-    one. If `masses` is not None, it must hold one number per lane with sum one: the shares of the lanes if the uniform
-    component alone is drawn from.
+    one. If `masses` is not None, it must hold one number per lane with sum one: the shares of the lanes when only the
+    uniform component is drawn from.
 
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the family, the same one at every call.
+        Function without arguments that builds a new family. Every call must build an equal one.
 
     Raises
     ------
@@ -167,12 +167,12 @@ def check_what_is_declared_holds(make: MakeComponents) -> None:
 
 
 def check_lanes_are_shares(make: MakeComponents) -> None:
-    """Check that the shares of the lanes are non-negative, sum to one and do not change their number.
+    """Check that the shares of the lanes are non-negative and sum to one, and that their number is constant.
 
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the family, the same one at every call.
+        Function without arguments that builds a new family. Every call must build an equal one.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def check_draws_have_the_right_shapes(make: MakeComponents) -> None:
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the family, the same one at every call.
+        Function without arguments that builds a new family. Every call must build an equal one.
 
     Raises
     ------
@@ -247,12 +247,12 @@ def _list_ratios(family: Family) -> tuple[FloatArray, FloatArray]:
 
 
 def check_ratios_are_those_of_laws(make: MakeComponents) -> None:
-    """Check that the ratios of every component have mean one under the target, as those of a distribution have.
+    """Check that the ratios of every component have mean one under the target, as for any distribution.
 
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the family, the same one at every call.
+        Function without arguments that builds a new family. Every call must build an equal one.
 
     Raises
     ------
@@ -279,12 +279,12 @@ def check_draws_follow_the_mixture(make: MakeComponents) -> None:
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the family, the same one at every call.
+        Function without arguments that builds a new family. Every call must build an equal one.
 
     Raises
     ------
     AssertionError
-        If the counts do not fit.
+        If the counts differ significantly.
 
     Examples
     --------
@@ -306,17 +306,17 @@ def check_draws_follow_the_mixture(make: MakeComponents) -> None:
 def check_inclusion_is_that_of_the_laws(make: MakeComponents) -> None:
     """Check `inclusion` and `point_density` against sums over all sets, for families that know them.
 
-    Other families, and families over too many sets, pass.
+    It passes for other families, and for families over too many sets.
 
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the family, the same one at every call.
+        Function without arguments that builds a new family. Every call must build an equal one.
 
     Raises
     ------
     AssertionError
-        If a probability of inclusion or a density is wrong.
+        If an inclusion probability or a density is wrong.
 
     Examples
     --------
@@ -338,12 +338,12 @@ def check_inclusion_is_that_of_the_laws(make: MakeComponents) -> None:
 
 
 def check_components_go_on_after_loading(make: MakeComponents) -> None:
-    """Check that a new family with a loaded state draws the same, bit for bit, and that saving changes nothing.
+    """Check that a new family with a loaded state makes the same draws, bit for bit, and saves the same state.
 
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the family, the same one at every call.
+        Function without arguments that builds a new family. Every call must build an equal one.
 
     Raises
     ------
@@ -377,7 +377,7 @@ def check_components_refuse_other_states(make: MakeComponents) -> None:
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the family, the same one at every call.
+        Function without arguments that builds a new family. Every call must build an equal one.
 
     Raises
     ------
@@ -404,7 +404,7 @@ def check_feedback_may_come_late_and_in_any_order(make: MakeComponents) -> None:
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the family, the same one at every call.
+        Function without arguments that builds a new family. Every call must build an equal one.
 
     Raises
     ------

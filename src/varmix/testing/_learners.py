@@ -38,14 +38,14 @@ def _find_size(make: MakeLearner) -> tuple[Learner[Any], int]:
 
 
 def check_mixtures_stay_in_the_simplex(make: MakeLearner) -> None:
-    """Check that mixtures are mixtures for evidence of any scale.
+    """Check that mixtures stay valid for evidence of any scale.
 
     They must be finite and non-negative, sum to one, and have a share of at least `gamma` for the last component.
 
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the learner, the same one at every call.
+        Function without arguments that builds a new learner. Every call must build an equal one.
 
     Raises
     ------
@@ -77,12 +77,12 @@ def check_steps_are_pure(make: MakeLearner) -> None:
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the learner, the same one at every call.
+        Function without arguments that builds a new learner. Every call must build an equal one.
 
     Raises
     ------
     AssertionError
-        If a step changed its arguments, or gave another result when repeated.
+        If a step changed its arguments, or returned another result when repeated.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def check_learners_go_on_after_loading(make: MakeLearner) -> None:
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the learner, the same one at every call.
+        Function without arguments that builds a new learner. Every call must build an equal one.
 
     Raises
     ------
@@ -134,13 +134,13 @@ def check_learners_go_on_after_loading(make: MakeLearner) -> None:
 def check_rows_are_declared(make: MakeLearner) -> None:
     """Check that a learner with `needs_rows = False` does not look at single rows of the evidence.
 
-    Its mixture must not change if every row is there twice, or if one row replaces all. That row has their value and
-    their gradient at the learned mixture: processes that share a sampler exchange nothing else.
+    Its mixture must not change if every row occurs twice, or if a single row with the same value and gradient at the
+    learned mixture replaces all rows. Processes that share a sampler exchange only such rows.
 
     Parameters
     ----------
     make : callable
-        Function without arguments that builds the learner, the same one at every call.
+        Function without arguments that builds a new learner. Every call must build an equal one.
 
     Raises
     ------

@@ -22,9 +22,9 @@ class Cumulative(WeightedPoints):
 
         p(i) proportional to sqrt( S_i + gamma ),     S_i = sum over the draws of i of l^2 / d
 
-    Without gamma this is the best fixed law in hindsight, as estimated from the draws. gamma keeps the law even while
-    little is known. Mix the law with the uniform distribution, which keeps the density `d` away from zero:
-    `varmix.literature.vrb` does so.
+    Without gamma this is the best fixed law in hindsight, as estimated from the draws. gamma keeps the law close to
+    uniform while little is known. Mix the law with the uniform distribution, which keeps the density `d` away from
+    zero: `varmix.literature.vrb` does so.
 
     Deviations from the paper:
 
@@ -32,11 +32,10 @@ class Cumulative(WeightedPoints):
       feedback may come late.
     * The paper divides by probabilities, varmix by densities, so the paper's sums and its gamma are n times ours. Its
       `n L / theta` is `L / theta` here, where L bounds the squared norms.
-    * The default gamma is the mean of the squared norms so far, estimated without bias: every point starts with one
-    draw
-      of average size. It needs no bound, works at any scale of the norms, and learns within a few epochs where `L /
-      theta` takes tens of epochs. It changes only when the mean has moved by a factor of two; then the tree is built
-      again.
+    * The default gamma is an unbiased estimate of the mean squared norm so far, as if every point had been drawn once
+      with an average norm. It needs no bound, works at any scale of the norms, and learns within a few epochs where
+      `L / theta` takes tens of epochs. It changes only when the mean has changed by a factor of two; then the tree is
+      built again.
 
     Under a target the scores are sqrt( S_i / (n target_i) + gamma ) and the law is target times score.
 
@@ -64,7 +63,7 @@ class Cumulative(WeightedPoints):
         self._squares = np.zeros(n)
         self._given = gamma is not None
         self._gamma: FloatArray = np.empty(0)
-        self._level = 1.0  # gamma of all points; while all sums are zero, any number makes the same law
+        self._level = 1.0  # gamma of all points; while all sums are zero, any positive number makes the same law
         if gamma is not None and np.ndim(gamma) == 0:
             self._level = as_positive(gamma, "gamma")  # type: ignore[arg-type]
         elif gamma is not None:
@@ -74,12 +73,12 @@ class Cumulative(WeightedPoints):
                     f"gamma must be above zero for every point, because other points would never be drawn; point "
                     f"{int(self._gamma.argmin())} has {self._gamma.min():.3g}."
                 )
-        self._total, self._count = 0.0, 0  # of l^2 / d, and of rows
+        self._total, self._count = 0.0, 0  # sum of l^2 / d, number of rows
         self._rebuild()
 
     @property
     def gamma(self) -> float | FloatArray:
-        """What is added to the sums at present: one number, or one per point."""
+        """Present gamma: one number, or an array with one number per point."""
         return self._gamma.copy() if len(self._gamma) else self._level
 
     def _scores(self, atoms: IntArray) -> FloatArray:

@@ -44,7 +44,7 @@ class Exponential(WeightedPoints):
     space : int or Points
         Number of points, or points with a target.
     eta : float, default 0.4
-        Share of the uniform component that the default step is made for. The paper's theorem uses 0.4.
+        Share of the uniform component that the default step assumes. The paper's theorem uses 0.4.
     rounds : int, optional
         Horizon of the default step, in draws. Default: ten epochs, 10 n draws.
     step : float, optional
@@ -77,7 +77,7 @@ class Exponential(WeightedPoints):
         )
         self._logs = np.zeros(n)
         self._offset = 0.0
-        self._largest = 0.0  # norm
+        self._largest = 0.0  # largest norm so far
         self._rebuild()
 
     def _scores(self, atoms: IntArray) -> FloatArray:

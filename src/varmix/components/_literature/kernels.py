@@ -29,7 +29,7 @@ def set_leaf(tree: FloatArray, atom: int, value: float) -> None:
 
 @kernel
 def set_leaves(tree: FloatArray, atoms: IntArray, values: FloatArray) -> None:
-    """Change several leaves; of an atom that is listed twice the last value counts."""
+    """Change several leaves. If an atom is listed twice, its last value counts."""
     for r in range(atoms.shape[0]):
         set_leaf(tree, atoms[r], values[r])
 
@@ -86,7 +86,7 @@ MIN_RATIO_SCALE = 1e-100
 def build_floored(weights: FloatArray, values: FloatArray, floors: FloatArray, least: FloatArray) -> None:
     """Write the three trees of `weights`, which are zero for points at the floor.
 
-    `values` holds sums of weights, `floors` numbers of points at the floor, `least` least weights above the floor.
+    `values` holds sums of weights, `floors` numbers of points at the floor, `least` smallest weights above the floor.
     """
     n = weights.shape[0]
     for i in range(n):
@@ -142,7 +142,7 @@ def floored_rows(values: FloatArray, floors: FloatArray, floor: float, atoms: In
 
 @kernel
 def draw_floored(uniforms: FloatArray, values: FloatArray, floors: FloatArray, floor: float, atoms: IntArray) -> None:
-    """Draw a point at the floor with their joint probability, else another by weight; one uniform each."""
+    """Draw each atom with one uniform: a point at the floor with their joint probability, otherwise one by weight."""
     share = floor * floors[1] / (values.shape[0] // 2)
     for r in range(atoms.shape[0]):
         u = uniforms[r]
@@ -158,8 +158,8 @@ def raise_ratios(
 ) -> None:
     """Multiply the ratios of distinct atoms by e^exponents (exponents >= 0), and project.
 
-    If a product is so large that all other points fall to the floor, only the ratios of products matter. Then all of
-    them are divided by the same number, so that none overflows.
+    If a product is so large that all other points fall to the floor, only the ratios between products matter. All
+    products are then divided by the same number, so that none overflows.
     """
     n = values.shape[0] // 2
     scale = scale_of(values, floors, floor)

@@ -32,9 +32,8 @@ class MirrorDescent(Family):
 
     Deviations from the paper:
 
-    * The paper has p = q / n and p_min = floor / n, and draws one point per round. Here every row of a batch is a
-    round, and
-      there is one exact projection per batch.
+    * In the paper's notation p = q / n and p_min = floor / n. The paper draws one point per round. Here every row of a
+      batch is a round, and there is one exact projection per batch.
     * The gradient is taken at the present q with the density `d` at draw time, so feedback may come late. For a single
       point without delay q = d, and the update is the paper's.
     * The default step balances the regret bound of mirror descent, `floor^2 sqrt(2 n log n / rounds) / L`, with the
@@ -81,7 +80,7 @@ class MirrorDescent(Family):
         self._relative = step is None  # step in units of one over the largest squared norm
         rate = self.floor**2 * math.sqrt(2 * n * math.log(max(n, 2)) / horizon)
         self._rate = rate if step is None else as_positive(step, "step")
-        self._largest = 0.0  # norm
+        self._largest = 0.0  # largest norm so far
         self._build(np.ones(n))
 
     def _build(self, weights: FloatArray) -> None:
@@ -132,7 +131,7 @@ class MirrorDescent(Family):
     def load_state_dict(self, state: State) -> None:
         """Check the saved ratios, and build the trees from them."""
         require_entries(state, set(self.state_dict()), "MirrorDescent")
-        self.check_shape(state)
+        self.check_identity(state)
         for name, value in {"floor": self.floor, "rate": self._rate, "relative": self._relative}.items():
             if not same(state[name], value):
                 raise CheckpointError(

@@ -29,10 +29,10 @@ class Ranks(Family):
 
         p of rank i proportional to exp( -log(pressure) i / n ),     i = 0, ..., n - 1
 
-    The largest loss has rank 0 and is drawn pressure^(1 - 1/n) times as often as the least one: almost `pressure`
+    The largest loss has rank 0 and is drawn pressure^(1 - 1/n) times as often as the smallest: almost `pressure`
     times, as in the paper. The law over ranks is geometric, so a draw takes one logarithm.
 
-    Points whose loss is not known yet come before all others, in the order of their numbers. Before the first sort all
+    Points without a known loss rank before all others, in the order of their numbers. Before the first sort all
     points are equally likely. As in the paper, points are not sorted after every draw but once per `period` rows of
     feedback; with the default this costs log n per row.
 
@@ -72,7 +72,7 @@ class Ranks(Family):
 
     @property
     def pressure(self) -> float:
-        """How many times as likely as the least loss the largest one is, for many points. It can be set."""
+        """Probability of the largest loss over that of the smallest, for large n. It can be set."""
         return self._pressure
 
     @pressure.setter
@@ -88,7 +88,7 @@ class Ranks(Family):
 
     @property
     def c(self) -> float:  # type: ignore[override]
-        """Largest ratio: that of rank 0."""
+        """Largest ratio, which belongs to rank 0."""
         return self._first if self._sorted else 1.0
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
@@ -111,7 +111,7 @@ class Ranks(Family):
         return np.asarray(self._first * np.exp(-self._decay * self._rank[atoms]))[:, None]
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
-        """Store the losses (the last one of a point that was drawn twice), and sort once per period."""
+        """Store the losses and sort once per period. If a point was drawn twice, its last loss counts."""
         self._losses[draw.indices] = norms
         self._since += len(norms)
         if self._since >= self.period:
@@ -133,7 +133,7 @@ class Ranks(Family):
     def load_state_dict(self, state: State) -> None:
         """Check and restore losses, order and pressure."""
         require_entries(state, set(self.state_dict()), "Ranks")
-        self.check_shape(state)
+        self.check_identity(state)
         if not same(state["period"], self.period):
             raise CheckpointError(
                 f"The saved Ranks sort every {describe_value(state['period'])} rows, these every {self.period}. "
@@ -146,7 +146,7 @@ class Ranks(Family):
                 "The saved order does not list every point once, or a loss is negative: the state is damaged."
             )
         if not known and not np.array_equal(order, np.arange(self.space.n)):
-            raise CheckpointError("The saved order differs from the first one before any sort: the state is damaged.")
+            raise CheckpointError("The saved order differs from the initial one before any sort: the state is damaged.")
         since, pressure = read_count(state, "since", most=self.period - 1), read_number(state, "pressure", least=1.0)
         self.pressure = pressure
         self._losses, self._since, self._sorted = losses, since, known

@@ -18,7 +18,7 @@ MIN_TOTAL_WEIGHT, MAX_TOTAL_WEIGHT = 1e-290, 1e290  # so that ratios of weights 
 
 
 def as_points(space: Points | int, owner: str) -> Points:
-    """Return a number of points as a space, or a `Points` as it is."""
+    """Return `space` as `Points`; a number is the number of points."""
     refuse_window(space, owner)
     if isinstance(space, Points):
         return space
@@ -31,11 +31,11 @@ class WeightedPoints(Family):
     """Base class for one component over points, with probabilities in proportion to target times score.
 
     Use it for a sampling law of your own whose scores change with feedback. Weights are kept in a sum tree: a draw and
-    an update of a point take time log n each.
+    an update of a point each take time in proportion to log n.
 
     A subclass stores the scores in arrays of its own and returns mass times score in `_scores(atoms)`. The mass is n
     times the target. Call `_rebuild()` at the end of `__init__` and after changing all scores, and `_refresh(atoms)`
-    after changing some. The tree follows from the scores to the last bit, so it is not saved.
+    after changing some. The scores determine the tree exactly, so it is not saved.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class WeightedPoints(Family):
             and MIN_TOTAL_WEIGHT <= leaves.sum() <= MAX_TOTAL_WEIGHT
         ):
             raise CheckpointError(
-                f"The saved {type(self).__name__} cannot be drawn from: its weights sum to {leaves.sum():.3g}. "
+                f"The saved {type(self).__name__} cannot be drawn from: its weights sum to {leaves.sum():.3g}."
             )
         vars(self).update(vars(other))
 
@@ -128,4 +128,4 @@ class WeightedPoints(Family):
     def _check_state(self, state: State) -> None:
         """Raise `CheckpointError` if the state has other entries or belongs to another kind of family."""
         require_entries(state, set(self.state_dict()), type(self).__name__)
-        self.check_shape(state)
+        self.check_identity(state)
