@@ -16,7 +16,7 @@ import varmix
 from lab.arrays import FloatArray
 from lab.benchmarks.peers import TORCH
 from lab.benchmarks.timing import Action, best_of
-from varmix.components import Components
+from varmix.components import Family
 from varmix.learners import Evidence
 from varmix.simplex import RestrictedSimplex
 
@@ -134,7 +134,7 @@ def measure(console: Console, scale: Scale = FULL_SCALE) -> dict[str, object]:
 def measure_speed(console: Console, scale: Scale) -> dict[str, object]:
     """Measure a draw with its update, and PyTorch's samplers, per index and relative to `RandomSampler`."""
     labels = np.arange(scale.n) % (K - 1)
-    families: dict[str, Components] = {
+    families: dict[str, Family] = {
         "Dense": varmix.Dense(make_table(scale.n)),
         "Groups": varmix.Groups(labels),
         "Groups, reshuffled": varmix.Groups(labels, replacement=False),
@@ -190,7 +190,7 @@ def make_table(n: int, k: int = K - 1) -> FloatArray:
     return laws
 
 
-def draw_and_update(family: Components, m: int) -> Action:
+def draw_and_update(family: Family, m: int) -> Action:
     """Return an action: one draw and update of a sampler over the family."""
     sampler, norms = varmix.vrm(family, rng=0), np.random.default_rng(1).random(m)
     return lambda: sampler.update(sampler.draw(m), norms)

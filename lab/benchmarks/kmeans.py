@@ -87,7 +87,7 @@ def time_iteration(console: Console, X: FloatArray, scale: Scale) -> dict[str, f
     """
     from sklearn.cluster import MiniBatchKMeans
 
-    from varmix.estimators.clustering import Descent, Seeding, cells, plus_plus
+    from varmix.estimators.clustering import Descent, Seeding, make_cell_sampler, plus_plus
 
     seeding: Seeding = plus_plus(X, scale.clusters, 0)
     steps = len(X) // scale.batch
@@ -110,7 +110,7 @@ def time_iteration(console: Console, X: FloatArray, scale: Scale) -> dict[str, f
         "two epochs": fit(2),
         "partial_fit": stream,
         "uniform": run(varmix.uniform(len(X), rng=0)),
-        "cells": run(cells(seeding, rng=0)),
+        "cells": run(make_cell_sampler(seeding, rng=0)),
     }
     best = _time_fastest(actions, scale.repeats)
     peer = max(best["two epochs"] - best["one epoch"], 0.0)
@@ -171,7 +171,7 @@ def race_fits(console: Console, X: FloatArray, name: str, scale: Scale) -> dict[
 
 def _measure_fits(make: Callable[[int], Any], train: FloatArray, held: FloatArray, scale: Scale) -> tuple[float, float]:
     """Return the median over seeds of the held-out inertia, and of the shortest time of a fit."""
-    from varmix.estimators.clustering import inertia
+    from varmix.estimators.clustering import mean_squared_distance
 
     make(0).fit(train[: 10 * scale.clusters])  # compile first
     ends, times = [], []
@@ -181,7 +181,7 @@ def _measure_fits(make: Callable[[int], Any], train: FloatArray, held: FloatArra
             model, begun = make(seed), time.thread_time()
             model.fit(train)
             spent.append(time.thread_time() - begun)
-        ends.append(inertia(held, model.cluster_centers_))
+        ends.append(mean_squared_distance(held, model.cluster_centers_))
         times.append(min(spent))
     return float(np.median(ends)), float(np.median(times))
 
@@ -202,10 +202,10 @@ def _describe_race(peer: str, row: dict[str, float], asked: float | None) -> str
 
 def measure_sampler(console: Console, X: FloatArray, scale: Scale) -> dict[str, float]:
     """Measure the set-up time of the sampler from a seeding, and the bytes per point of it and of a whole fit."""
-    from varmix.estimators.clustering import cells, plus_plus
+    from varmix.estimators.clustering import make_cell_sampler, plus_plus
 
     seeding = plus_plus(X, scale.clusters, 0)
-    best = _time_fastest({"set-up": lambda: cells(seeding, rng=0)}, 3 * scale.repeats)["set-up"]
+    best = _time_fastest({"set-up": lambda: make_cell_sampler(seeding, rng=0)}, 3 * scale.repeats)["set-up"]
     kept, peak = (number / len(X) for number in _measure_memory(X, scale))
     console.print(
         f"  set-up of the sampler {1e3 * best:.2f} ms; {kept:.1f} bytes per point with the seeding, {peak:.1f} at "
@@ -217,12 +217,12 @@ def measure_sampler(console: Console, X: FloatArray, scale: Scale) -> dict[str, 
 def _measure_memory(X: FloatArray, scale: Scale) -> tuple[int, int]:
     """Return the bytes of a seeding with its sampler, and the peak of a fit, both without X."""
     from varmix.estimators import MixtureKMeans
-    from varmix.estimators.clustering import cells, plus_plus
+    from varmix.estimators.clustering import make_cell_sampler, plus_plus
 
     tracemalloc.start()
     try:
         seeding = plus_plus(X, scale.clusters, 0)
-        both = seeding, cells(seeding, rng=0)
+        both = seeding, make_cell_sampler(seeding, rng=0)
         kept, _ = tracemalloc.get_traced_memory()
         del seeding, both
         before, _ = tracemalloc.get_traced_memory()

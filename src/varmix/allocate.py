@@ -100,6 +100,8 @@ class Stratified(Allocation):
         self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray]:
         """Draw every batch from its own `m` equal parts of the cumulative shares."""
+        if batches == 1:
+            return self.assign(state, shares, m, uniforms)
         lanes = np.empty((batches, m), np.int64)
         kernels.spread_batches(shares, uniforms.take(m * batches).reshape(batches, m), lanes)
         return lanes.ravel(), state
@@ -133,6 +135,8 @@ class Systematic(Allocation):
         self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray]:
         """Draw `m` equally spaced lanes for every batch, with one uniform number each."""
+        if batches == 1:
+            return self.assign(state, shares, m, uniforms)
         lanes = np.empty((batches, m), np.int64)
         kernels.spread_batches(shares, uniforms.take(batches).reshape(batches, 1), lanes)
         return lanes.ravel(), state
@@ -162,6 +166,8 @@ class OneComponent(Allocation):
         self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray]:
         """Draw one lane for every batch."""
+        if batches == 1:
+            return self.assign(state, shares, m, uniforms)
         lanes = np.empty(batches, np.int64)
         kernels.draw_independent(shares, uniforms.take(batches), lanes)
         return np.repeat(lanes, m), state

@@ -390,7 +390,10 @@ class GainMeter:
     def _advice(self, gain: Interval) -> str:
         if self._switches and gain.value < self._off_below:
             gained = "That is not distinguishable from no gain" if gain.low <= 1.0 else "That is a small gain"
-            return f"{gained}, and the learner plays the mixture only as far as it pays, so nothing needs switching off."
+            return (
+                f"{gained}, and the learner plays the mixture only as far as it pays, so nothing has to be switched "
+                f"off."
+            )
         if gain.high < 1.0:
             return "The mixture makes the variance larger: switch it off."
         if gain.low <= 1.0:

@@ -58,7 +58,7 @@ def shares(source: History | HasHistory, ax: Axes | None = None) -> Axes:
     source : Sampler, loader or History
         A sampler or a loader that was built with `history=True`, or its history.
     ax : matplotlib.axes.Axes, optional
-        Axes to draw into. Default: those of a new figure.
+        Axes to draw into. Default: axes of a new figure.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def gain(source: History | HasHistory, ax: Axes | None = None) -> Axes:
     source : Sampler, loader or History
         A sampler or a loader that was built with `history=True`, or its history.
     ax : matplotlib.axes.Axes, optional
-        Axes to draw into. Default: those of a new figure.
+        Axes to draw into. Default: axes of a new figure.
 
     Returns
     -------
@@ -180,7 +180,7 @@ def _find_history(source: object) -> History:
 
 
 def _make_axes(ax: Axes | None) -> Axes:
-    """Return the axes to draw into. Default: those of a new figure."""
+    """Return the axes to draw into. Default: axes of a new figure."""
     return Figure(figsize=(7.0, 3.4), dpi=150, layout="constrained").subplots() if ax is None else ax
 
 

@@ -1,8 +1,8 @@
 """Settings of the paper's theorems for `ONS` and `OGD`, in units of f / n^2, so that n appears nowhere.
 
-The proofs need these settings, but they do not work best in practice. The prescribed gamma exceeds one until T is about 4,000
-(Theorem 1, k = 7) or 280,000 (Theorem 2, k = 100, c = 50); it is clipped here. The prescribed steps are tiny.
-The default learner, `BarrierNewton`, needs no such settings. It is not the algorithm of the theorems, and no bound is
+The proofs need these settings, but they do not work best in practice. The prescribed gamma exceeds one until T is about
+4,000 (Theorem 1, k = 7) or 280,000 (Theorem 2, k = 100, c = 50); it is clipped here. The prescribed steps are tiny. The
+default learner, `BarrierNewton`, needs no such settings. It is not the algorithm of the theorems, and no bound is
 proven for it.
 
 `L` bounds the squared losses (Assumption 1): pass the largest squared norm that can occur, or report norms divided by a

@@ -8,7 +8,15 @@ from scipy.sparse import csr_matrix
 
 import varmix
 from varmix.estimators._kmeans import StoppingRule, mean_variance
-from varmix.estimators.clustering import Descent, Seeding, cells, inertia, labels, plus_plus, seeded
+from varmix.estimators.clustering import (
+    Descent,
+    Seeding,
+    assign_labels,
+    find_nearest_centers,
+    make_cell_sampler,
+    mean_squared_distance,
+    plus_plus,
+)
 
 RNG = np.random.default_rng(0)
 N, K = 3000, 15
@@ -66,7 +74,7 @@ def test_fewer_distinct_points_than_centers_gives_some_twice():
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
 def test_any_scale_will_do(scale):
-    seeding = seeded(scale * X, scale * SEEDING.centers)
+    seeding = find_nearest_centers(scale * X, scale * SEEDING.centers)
     assert (seeding.nearest == SEEDING.nearest).all()
     np.testing.assert_allclose(seeding.distances, scale * SEEDING.distances, rtol=1e-3, atol=1e-5 * scale)
 
@@ -74,14 +82,16 @@ def test_any_scale_will_do(scale):
 def test_passes_over_all_points_agree_with_plain_numpy():
     data = np.tile(X, (7, 1))  # more than a block
     squares = all_squares(X, SEEDING.centers)
-    np.testing.assert_array_equal(labels(data, SEEDING.centers), np.tile(squares.argmin(axis=1), 7))
-    assert inertia(data, SEEDING.centers) == pytest.approx(squares.min(axis=1).mean(), rel=1e-12)
-    assert inertia(csr_matrix(data), SEEDING.centers) == pytest.approx(squares.min(axis=1).mean(), rel=1e-9)
+    np.testing.assert_array_equal(assign_labels(data, SEEDING.centers), np.tile(squares.argmin(axis=1), 7))
+    assert mean_squared_distance(data, SEEDING.centers) == pytest.approx(squares.min(axis=1).mean(), rel=1e-12)
+    assert mean_squared_distance(csr_matrix(data), SEEDING.centers) == pytest.approx(
+        squares.min(axis=1).mean(), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize(("weight", "most"), [(None, 1.15), (WEIGHTS, 1.5)])
 def test_cells_draw_by_the_norms_that_the_seeding_expects(weight, most):
-    sampler = cells(SEEDING, sample_weight=weight, rng=0)
+    sampler = make_cell_sampler(SEEDING, sample_weight=weight, rng=0)
     draw_all = sampler.draw_all()
     density = draw_all.ratios @ sampler.mixture
     norms = SEEDING.distances * (1.0 if weight is None else weight)
@@ -92,25 +102,25 @@ def test_cells_draw_by_the_norms_that_the_seeding_expects(weight, most):
 
 def test_an_outlier_that_is_a_seed_is_drawn_though_it_has_no_distance():
     data = np.vstack([X, [[500.0, 0, 0, 0]]])
-    sampler = cells(plus_plus(data, K, rng=0), rng=0)
+    sampler = make_cell_sampler(plus_plus(data, K, rng=0), rng=0)
     assert sampler.draw_all().ratios[-1] @ sampler.mixture > 0.5
 
 
 def test_cells_take_what_a_mixture_takes():
-    assert cells(SEEDING, gamma=0.3).mixture[-1] == pytest.approx(0.3)
+    assert make_cell_sampler(SEEDING, gamma=0.3).mixture[-1] == pytest.approx(0.3)
     learner = varmix.learners.BarrierNewton(gamma=0.2)
-    sampler = cells(SEEDING, learner=learner, allocate=varmix.allocate.systematic)
+    sampler = make_cell_sampler(SEEDING, learner=learner, allocate=varmix.allocate.systematic)
     assert sampler.learner is learner
     assert sampler.allocate is varmix.allocate.systematic
-    assert cells(SEEDING).allocate is varmix.allocate.stratified
+    assert make_cell_sampler(SEEDING).allocate is varmix.allocate.stratified
     with pytest.raises(TypeError, match="pass gamma or a learner, not both"):
-        cells(SEEDING, learner=learner, gamma=0.2)
+        make_cell_sampler(SEEDING, learner=learner, gamma=0.2)
 
 
 def samplers():
     return {
-        "cells": cells(SEEDING, rng=0),
-        "weighted cells": cells(SEEDING, sample_weight=WEIGHTS, rng=0),
+        "cells": make_cell_sampler(SEEDING, rng=0),
+        "weighted cells": make_cell_sampler(SEEDING, sample_weight=WEIGHTS, rng=0),
         "uniform": varmix.uniform(N, rng=0),
         "shuffle": varmix.uniform(N, replacement=False, rng=0),
         "vrb": varmix.literature.vrb(N, rng=0),
@@ -124,7 +134,7 @@ def expected_sums(sampler, weight, unit=False):
     counts, sums = np.zeros(K), np.zeros((K, 4))
     for i in range(0, N, 5):
         step = Descent(X, SEEDING.centers, batch=1, sample_weight=weight)
-        step.step(np.array([i]), np.ones(1) if unit else 1.0 / density[[i]])
+        step.take_steps(np.array([i]), np.ones(1) if unit else 1.0 / density[[i]])
         counts += density[i] * step.counts
         sums += density[i] * step.counts[:, None] * (step.centers - SEEDING.centers)
     return counts, sums
@@ -160,12 +170,12 @@ def test_every_sampler_brings_the_centers_down(name, weight):
     assert descent.steps == 300
     assert descent.meter.draws == 300 * 50
     assert descent.counts.sum() == pytest.approx(300 * 50 * parts.mean(), rel=0.05)
-    assert descent.inertia == pytest.approx(mean[1], rel=0.35)
+    assert descent.loss == pytest.approx(mean[1], rel=0.35)
 
 
 def test_runs_can_be_gone_on_with_and_are_repeated_by_their_seed():
     def run(*parts):
-        descent, sampler = Descent(X, SEEDING.centers, batch=20), cells(SEEDING, rng=7)
+        descent, sampler = Descent(X, SEEDING.centers, batch=20), make_cell_sampler(SEEDING, rng=7)
         for steps in parts:
             descent.run(sampler, steps)
         return descent
@@ -175,16 +185,16 @@ def test_runs_can_be_gone_on_with_and_are_repeated_by_their_seed():
     assert (whole.centers != run(119).centers).any()
     halves = run(60, 60)
     assert halves.steps == 120
-    assert inertia(X, halves.centers) == pytest.approx(inertia(X, whole.centers), rel=0.1)
+    assert mean_squared_distance(X, halves.centers) == pytest.approx(mean_squared_distance(X, whole.centers), rel=0.1)
     nothing = run(0)
     assert nothing.steps == 0
-    assert np.isnan(nothing.inertia)
+    assert np.isnan(nothing.loss)
     np.testing.assert_allclose(nothing.centers, SEEDING.centers, rtol=1e-12)
 
 
 def test_the_mixture_beats_uniform_draws_and_the_meter_says_so():
     descent = Descent(X, SEEDING.centers, batch=50)
-    descent.run(cells(SEEDING, rng=0), 200)
+    descent.run(make_cell_sampler(SEEDING, rng=0), 200)
     assert descent.meter.gain.low > 1.2
 
 
@@ -212,11 +222,11 @@ def test_memory_beyond_the_points_is_at_most_32_bytes_a_point():
     data = np.random.default_rng(5).normal(size=(n, 3))
     for _ in range(2):  # the second time nothing is compiled
         tracemalloc.start()
-        seeding = seeded(data, data[:50])
-        sampler = cells(seeding, rng=0)
+        seeding = find_nearest_centers(data, data[:50])
+        sampler = make_cell_sampler(seeding, rng=0)
         descent = Descent(data, seeding.centers, batch=100)
         descent.run(sampler, 50)
-        inertia(data, descent.centers)
+        mean_squared_distance(data, descent.centers)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert 4 * n < peak < 32 * n
@@ -250,25 +260,29 @@ HOLE[77, 2] = np.nan
         (lambda: plus_plus(X, 2, points=[N]), ValueError, "points must lie in 0..2999"),
         (lambda: plus_plus(X, 2, points=[1]), ValueError, "k must be at most 1, the number of points"),
         (lambda: plus_plus(X[0], 2), ValueError, r"X must be \(n, d\)"),
-        (lambda: plus_plus(HOLE, 2, rng=0), ValueError, "X must be finite.*and point 77 is not"),
-        (lambda: plus_plus(1e60 * X, 2, rng=0), ValueError, "distances to the centers below 1e38"),
+        (lambda: plus_plus(HOLE, 2, rng=0), ValueError, "Point 77 of X is missing, infinite or too far"),
+        (lambda: plus_plus(1e60 * X, 2, rng=0), ValueError, r"too far from the centers \(1e38 or more\)"),
         (lambda: plus_plus(X, 2, sample_weight=-WEIGHTS), ValueError, "must be non-negative and not all zero"),
         (lambda: plus_plus(X, 2, sample_weight=0 * WEIGHTS), ValueError, "got values from 0 to 0"),
         (lambda: plus_plus(X, 2, sample_weight=WEIGHTS[1:]), ValueError, r"shape \(3000,\)"),
-        (lambda: seeded(HOLE, X[:2]), ValueError, "and point 77 is not"),
+        (lambda: find_nearest_centers(HOLE, X[:2]), ValueError, "Point 77 of X is missing"),
         (
-            lambda: seeded(X, X[:2, :3]),
+            lambda: find_nearest_centers(X, X[:2, :3]),
             ValueError,
             r"at least one row, and 4 columns as X has; got an array of shape \(2, 3\)",
         ),
-        (lambda: seeded(X, X[0]), ValueError, "at least one row, and 4 columns"),
-        (lambda: seeded(X, HOLE[70:80]), ValueError, "centers must be finite"),
-        (lambda: inertia(HOLE, X[:2]), ValueError, "X must be finite, and its squared distances too"),
+        (lambda: find_nearest_centers(X, X[0]), ValueError, "at least one row, and 4 columns"),
+        (lambda: find_nearest_centers(X, HOLE[70:80]), ValueError, "centers must be finite"),
+        (lambda: mean_squared_distance(HOLE, X[:2]), ValueError, "a squared distance to a center is not finite"),
         (lambda: Descent(X, X[:2], batch=0), ValueError, "batch must be at least 1"),
         (lambda: Descent(X, X[:2], batch=5).run(varmix.uniform(N), -1), ValueError, "steps must be at least 0"),
         (lambda: Descent(X, X[:2], batch=5).run(varmix.uniform(N - 1), 1), ValueError, "sampler draws from Points"),
         (lambda: Descent(X, X[:2], batch=5).run(X, 1), TypeError, "then a sampler"),
-        (lambda: cells(Seeding(X[:2], SEEDING.nearest, SEEDING.distances), sample_weight=[1.0]), ValueError, "shape"),
+        (
+            lambda: make_cell_sampler(Seeding(X[:2], SEEDING.nearest, SEEDING.distances), sample_weight=[1.0]),
+            ValueError,
+            "shape",
+        ),
     ],
 )
 def test_invalid_arguments_raise(call, error, message):
@@ -280,7 +294,7 @@ def test_invalid_arguments_raise(call, error, message):
 def test_a_point_that_is_not_finite_stops_the_steps_and_nothing_has_changed(form):
     descent, sampler = Descent(form(HOLE), X[:5], batch=N), varmix.uniform(N, replacement=False, rng=0)
     before = descent.centers
-    with pytest.raises(ValueError, match="X must be finite, and its squared distances too"):
+    with pytest.raises(ValueError, match="a squared distance to a center is not finite"):
         descent.run(sampler, 1)
     assert (descent.centers == before).all()
     assert not descent.counts.any()

@@ -18,7 +18,7 @@ from varmix.estimators import MixtureSGDClassifier
         ({"components": "cluster"}, ValueError, "Did you mean clusters"),
         ({"components": None}, TypeError, "Pass labels, one per point, or a family .* got None"),
         ({"components": varmix.Groups}, TypeError, "got the class Groups"),
-        ({"components": varmix.uniform(1500)}, TypeError, "pass sampler.components"),
+        ({"components": varmix.uniform(1500)}, TypeError, "its family, sampler.components"),
         ({"loss": ["hinge"]}, ValueError, "Unknown loss"),
         ({"learning_rate": np.arange(3)}, ValueError, "Unknown learning_rate"),
         ({"resplit": np.arange(3)}, ValueError, "resplit must be None or"),

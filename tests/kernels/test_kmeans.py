@@ -134,8 +134,8 @@ def test_seeding_is_k_means_plus_plus(kind, trials, weighted):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("every", "begin"), [(1, 0), (7, 3), (100, 99)])
-def test_candidates_are_compared_on_some_points(kind, every, begin):
+@pytest.mark.parametrize(("stride", "begin"), [(1, 0), (7, 3), (100, 99)])
+def test_candidates_are_compared_on_some_points(kind, stride, begin):
     rows, _ = given(kind, np.float64)
     costs, squares, left = np.random.default_rng(1).random(700), all_squares(X, CENTERS).min(axis=1), np.empty(3)
     shift, tried = X[4].copy(), X[[5, 100, 650]].copy()
@@ -144,8 +144,8 @@ def test_candidates_are_compared_on_some_points(kind, every, begin):
         kernels.measure_rows(rows, lengths)
     else:
         lengths = all_squares(X, shift[None])[:, 0]
-    kernels.write_potentials(rows, shift, lengths, costs, tried, squares, every, begin, left)
-    some = np.arange(begin, 700, every)
+    kernels.write_potentials(rows, shift, lengths, costs, tried, squares, stride, begin, left)
+    some = np.arange(begin, 700, stride)
     least = np.minimum(squares[some, None], all_squares(X[some], tried))
     np.testing.assert_allclose(left, costs[some] @ least)
 

@@ -75,7 +75,7 @@ def test_the_variance_is_the_papers():
 
 @pytest.mark.parametrize(
     ("deviations", "says"),
-    [([1.0, 0.0, 1.0], "that of 5 is 0"), ([1.0, 1.0], r"shape \(3,\)"), ([1.0, np.nan, 1.0], "finite")],
+    [([1.0, 0.0, 1.0], "stratum 5 has 0"), ([1.0, 1.0], r"shape \(3,\)"), ([1.0, np.nan, 1.0], "finite")],
 )
 def test_wrong_deviations_are_refused(deviations, says):
     with pytest.raises(ValueError, match=says):

@@ -302,7 +302,7 @@ def test_a_method_subclasses_method():
     class Alike:
         theta, compiled, begin_epoch, run = np.zeros(6), False, None, None
 
-    with pytest.raises(TypeError, match=r"a method third, an instance of a subclass of varmix.solvers.Method; got <"):
+    with pytest.raises(TypeError, match=r"must be an instance of a varmix.solvers.Method subclass, got <"):
         optimise(problem, varmix.uniform(30), Alike(), step=0.1)
     with pytest.raises(TypeError, match="abstract"):
         Method(problem, np.zeros(6))

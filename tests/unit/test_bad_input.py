@@ -35,8 +35,8 @@ REFUSED = {
     "negative probability": (lambda: Dense([[1.5], [-0.5]]), ValueError, r"entry \[1, 0\] is -0.5"),
     "nan probability": (lambda: Dense([[1.0], [NAN]]), ValueError, r"entry \[1, 0\] is nan"),
     "infinite ratio": (lambda: Dense(ratios=[[INF], [1.0]]), ValueError, r"entry \[0, 0\] is inf"),
-    "probabilities beyond one": (lambda: Dense([[0.5], [0.6]]), ValueError, "column 0 is 1.1"),
-    "ratios of mean two": (lambda: Dense(ratios=[[2.0], [2.0]]), ValueError, "column 0 is 2"),
+    "probabilities beyond one": (lambda: Dense([[0.5], [0.6]]), ValueError, "column 0 has 1.1"),
+    "ratios of mean two": (lambda: Dense(ratios=[[2.0], [2.0]]), ValueError, "column 0 has 2"),
     "mass outside the space": (lambda: Dense(HALF, target=[1, 0]), ValueError, "point 1, whose target is zero"),
     "mass where there is hardly a target": (lambda: Dense(HALF, target=[1e-40, 1]), ValueError, "too small"),
     "atoms outside": (lambda: Dense(HALF).ratios([5]), ValueError, r"0\.\.1, got 5\.\.5"),
@@ -144,7 +144,7 @@ REFUSED = {
     "on_above not above off_below": (
         lambda: Cautious(off_below=2.0, on_above=2.0),
         ValueError,
-        "below on_above; got 2.0 and 2.0",
+        "below on_above, got off_below = 2.0",
     ),
     "off_below a word": (lambda: Cautious(off_below="much"), TypeError, "off_below"),
     "twice as cautious": (

@@ -155,9 +155,9 @@ WRONG = {
     "another entry": (_with("extra", 1), "expected the entries"),
     "a number that is none": (_with("learner/curvature", np.full((4, 4), np.nan)), "not finite"),
     "a mixture that is none": (_with("learner/mixture", np.full(4, 0.7)), "mixture is damaged"),
-    "too little uniform": (_with("learner/mixture", np.array([0.5, 0.25, 0.25, 0.0])), "at least 0.1 is needed"),
+    "too little uniform": (_with("learner/mixture", np.array([0.5, 0.25, 0.25, 0.0])), "must be at least 0.1"),
     "a cost in words": (_with("learner/cost", "much"), "must be a number"),
-    "a learner that is none": (_with("learner", 3), "is a dictionary"),
+    "a learner that is none": (_with("learner", 3), "must be a dictionary"),
     "another shape": (_with("learner/mixture", np.full(3, 1 / 3)), r"shape \(3,\)"),
     "cursors outside": (_with("components/position", np.full(3, 99)), "outside their groups"),
     "cursors without a seed": (_with("components/seed", False), "64 bits"),
@@ -186,7 +186,7 @@ def test_wrong_states_are_refused_and_change_nothing(name, path):
 
 
 def test_states_must_be_dictionaries():
-    with pytest.raises(ValueError, match="is a dictionary"):
+    with pytest.raises(ValueError, match="must be a dictionary"):
         _trained().load_state_dict(None)
 
 

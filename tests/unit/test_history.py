@@ -253,7 +253,7 @@ def test_a_history_of_more_updates_than_there_were_receipts_is_refused():
 
 def test_a_history_that_is_no_dictionary_is_refused():
     sampler = build()
-    with pytest.raises(varmix.CheckpointError, match="is a dictionary"):
+    with pytest.raises(varmix.CheckpointError, match="must be a dictionary"):
         sampler.load_state_dict(sampler.state_dict() | {"history": None})
 
 

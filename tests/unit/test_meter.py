@@ -434,8 +434,8 @@ def test_moments_may_come_from_several_processes():
 @pytest.mark.parametrize(
     ("density", "words"),
     [
-        ([1.0, 1.0], "not distinguishable from no gain, and a mixture is played"),
-        ([1.1, 1.0], "a small gain, and a mixture"),
+        ([1.0, 1.0], "not distinguishable from no gain, and the learner plays the mixture"),
+        ([1.1, 1.0], "a small gain, and the learner plays the mixture"),
     ],
 )
 def test_a_cautious_learner_is_not_told_to_switch_off(density, words):

@@ -10,7 +10,7 @@ from support.oracles import nameless
 from varmix import Groups, Sampler
 from varmix._core.rng import Uniforms
 from varmix.allocate import round_robin
-from varmix.components import _groups_norm_split as cross
+from varmix.components import _groups as cross
 from varmix.components import with_uniform
 from varmix.learners import BarrierNewton, Fixed, Neyman
 from varmix.testing import same
@@ -352,9 +352,9 @@ DAMAGED = {
     "nan": ({"seen": put(3, np.nan)}, "not finite"),
     "fewer norms": ({"seen": lambda seen: seen[1:]}, "Saved seen must be an array of shape"),
     "norms in double": ({"seen": lambda seen: seen.astype(np.float64)}, "dtype float64"),
-    "a sub-group too many": ({"split": put(0, 12)}, "not one of these groups"),
-    "another label": ({"split": swap_across_groups}, "not one of these groups"),
-    "other sizes": ({"split": all_in_one}, "not one of these groups"),
+    "a sub-group too many": ({"split": put(0, 12)}, "belongs to other groups"),
+    "another label": ({"split": swap_across_groups}, "belongs to other groups"),
+    "other sizes": ({"split": all_in_one}, "belongs to other groups"),
     "another dtype": ({"split": lambda split: split.astype(np.int64)}, "dtype int64"),
     "cursors outside": ({"position": put(0, 99)}, "outside their groups"),
     "fewer marks": ({"due": lambda due: due[1:]}, "Saved due must be an array of shape"),

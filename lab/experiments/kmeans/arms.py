@@ -9,7 +9,14 @@ import numpy as np
 from lab.arrays import FloatArray
 from varmix import Sampler, allocate, uniform, vrm
 from varmix.components import Dense, Distances
-from varmix.estimators.clustering import Seeding, SwitchAfter, by_seeding, cells, plus_plus, seeded
+from varmix.estimators.clustering import (
+    Seeding,
+    SwitchAfter,
+    find_nearest_centers,
+    make_cell_sampler,
+    make_seeding_sampler,
+    plus_plus,
+)
 from varmix.learners import ONS, Fixed
 from varmix.literature import vrb
 
@@ -56,7 +63,7 @@ def make_start(X: FloatArray, clusters: int, rng: np.random.Generator, published
     begun = time.thread_time()
     seeding = plus_plus(X, clusters, rng)
     seconds = time.thread_time() - begun
-    kept = [seeding if count is None else seeded(X, seeding.centers[:count]) for count in SNAPSHOT_COUNTS]
+    kept = [seeding if count is None else find_nearest_centers(X, seeding.centers[:count]) for count in SNAPSHOT_COUNTS]
     return Start(X, seeding, tuple(np.asarray(at.distances, dtype=np.float64) for at in kept), published, seconds)
 
 
@@ -96,8 +103,8 @@ ARMS: dict[str, Callable[[Start, int], Sampler | SwitchAfter]] = {
     VRB: lambda at, seed: vrb(len(at.X), rng=seed),
     VRB_SEEDED: _vrb_seeded,
     SEEDING: _build_snapshots,
-    CELLS: lambda at, seed: cells(at.seeding, rng=seed),
-    DEFAULT: lambda at, seed: by_seeding(at.seeding, rng=seed),
+    CELLS: lambda at, seed: make_cell_sampler(at.seeding, rng=seed),
+    DEFAULT: lambda at, seed: make_seeding_sampler(at.seeding, rng=seed),
 }
 EACH_BATCH_ARMS = (PUBLISHED,)  # feedback after every batch, as printed; the others may run some batches ahead
 BASELINES = (UNIFORM, AGAIN)  # pooled: no arm is compared with one lucky set of runs

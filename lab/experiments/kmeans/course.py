@@ -9,7 +9,7 @@ import numpy as np
 from lab.arrays import FloatArray
 from lab.experiments.kmeans.arms import ARMS, EACH_BATCH_ARMS, Start
 from varmix import Sampler
-from varmix.estimators.clustering import Descent, SwitchAfter, seeded
+from varmix.estimators.clustering import Descent, SwitchAfter, find_nearest_centers
 
 BATCH_SIZE = 100
 ROWS_PER_CHUNK = 4096  # of ratios that are computed together
@@ -98,7 +98,7 @@ def _walk_path(
         stretches[mark] = time.thread_time() - begun
         centers.append(np.array(descent.centers))
         if look and marks[mark] == MOMENT_ITERATION:
-            present = sampler.at(descent.steps) if isinstance(sampler, SwitchAfter) else sampler
+            present = sampler.sampler_for(descent.steps) if isinstance(sampler, SwitchAfter) else sampler
             moments = second_moment(at.X, centers[-1], present)
     return centers, stretches, descent.meter.gain.value, moments
 
@@ -109,7 +109,7 @@ def second_moment(X: FloatArray, centers: FloatArray, sampler: Sampler) -> tuple
     Over all points these are mean( l^2 / density ) / mean( l^2 ) and mean( l )^2 / mean( l^2 ), where l is the distance
     to the nearest centre: the norm of the gradient up to a constant.
     """
-    norms = np.asarray(seeded(X, centers).distances, dtype=np.float64)
+    norms = np.asarray(find_nearest_centers(X, centers).distances, dtype=np.float64)
     squares, mixture, total = norms**2, sampler.mixture, 0.0
     for begin in range(0, len(X), ROWS_PER_CHUNK):
         atoms = np.arange(begin, min(begin + ROWS_PER_CHUNK, len(X)))

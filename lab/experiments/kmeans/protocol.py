@@ -13,7 +13,7 @@ from lab.experiments.kmeans.data import SETS, at_hand, find_smallest, load_point
 from lab.reproduce.experiment import Mode
 from lab.reproduce.records import Config, Record, Result
 from varmix import allocate, vrm
-from varmix.estimators.clustering import Descent, inertia
+from varmix.estimators.clustering import Descent, mean_squared_distance
 
 CLUSTER_COUNT = 100
 SEEDING_COUNTS, RUN_COUNTS = {"quick": 8, "full": 10}, {"quick": 1, "full": 10}
@@ -68,7 +68,7 @@ def _tune_settings(config: Config) -> Result:
         train, _ = split_points(load_points(config["data"]), rng)
         inner, held = split_points(train, rng)
         at = make_start(inner, CLUSTER_COUNT, rng, ASSUMED_SETTINGS)
-        before = inertia(held, at.seeding.centers)
+        before = mean_squared_distance(held, at.seeding.centers)
         for seed in range(config["runs"]):
             family = make_paper_components(at, seed)
             for pair, found in scores.items():
@@ -76,7 +76,7 @@ def _tune_settings(config: Config) -> Result:
                 sampler = vrm(family, learner=learner, allocate=allocate.independent, rng=seed)
                 descent = Descent(inner, at.seeding.centers, batch=BATCH_SIZE)
                 take_steps(descent, sampler, MOMENT_ITERATION, each_batch=True)
-                found.append(inertia(held, descent.centers) / before)
+                found.append(mean_squared_distance(held, descent.centers) / before)
     means = {pair: float(np.mean(found)) for pair, found in scores.items()}
     beta, gamma = min(means, key=lambda pair: means[pair])
     tried = {f"beta {b:g}, gamma {g:g}": mean for (b, g), mean in means.items()}
@@ -90,14 +90,14 @@ def _test_arms(config: Config) -> Result:
     at = make_start(train, CLUSTER_COUNT, rng, Published(config["beta"], config["gamma"]))
     marks = [mark for mark in MARKED_ITERATIONS if mark <= config["last"]]
     batch, rounds = _run_batch_kmeans(at)
-    goal = inertia(test, batch)
+    goal = mean_squared_distance(test, batch)
     for arm in ARMS:
         run_course(at, arm, 0, marks[:2])  # compile before the clock runs
     arms: dict[str, dict[str, list[Any]]] = {arm: {name: [] for name in RECORDED_FIELDS} for arm in ARMS}
     for number in range(config["runs"]):
         for arm in ARMS:
             done = run_course(at, arm, 1000 * config["seeding"] + number, marks)
-            arms[arm]["errors"].append([inertia(test, centers) / goal - 1 for centers in done.centers])
+            arms[arm]["errors"].append([mean_squared_distance(test, centers) / goal - 1 for centers in done.centers])
             arms[arm]["seconds"].append(done.seconds.tolist())
             for name in RECORDED_FIELDS[2:]:
                 arms[arm][name].append(getattr(done, name))

@@ -78,7 +78,7 @@ class Allocation(ABC):
     def assign_batches(
         self, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
     ) -> tuple[IntArray, FloatArray]:
-        """Assign lanes to several batches. Default: one call of `assign` per batch.
+        """Assign lanes to one or several batches. This is what samplers call. Default: one call of `assign` per batch.
 
         Parameters
         ----------
@@ -100,6 +100,8 @@ class Allocation(ABC):
         state : array
             The next state.
         """
+        if batches == 1:
+            return self.assign(state, shares, m, uniforms)
         lanes = []
         for _ in range(batches):
             batch, state = self.assign(state, shares, m, uniforms)

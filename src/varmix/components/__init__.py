@@ -2,7 +2,6 @@
 
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points, Subsets
-from varmix.components._base import Components as Components
 from varmix.components._base import Family
 from varmix.components._groups import Groups
 from varmix.components._kdpp import KDpp

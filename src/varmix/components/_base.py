@@ -222,7 +222,7 @@ class Family(ABC):
             If `draw` returned arrays of the wrong shape.
         """
         shares = self.lanes(mixture)
-        lanes, allocation_state = assign_lanes(allocation, allocation_state, shares, m, batches, uniforms)
+        lanes, allocation_state = allocation.assign_batches(allocation_state, shares, m, batches, uniforms)
         atoms, ratios = self.draw(lanes, uniforms)
         if len(atoms) != len(lanes) or ratios.shape != (len(lanes), len(mixture)):
             raise ValueError(
@@ -391,20 +391,8 @@ def is_family(source: object) -> TypeGuard[Family]:
     return isinstance(source, Family)
 
 
-def assign_lanes(
-    allocation: Allocation, state: FloatArray, shares: FloatArray, m: int, batches: int, uniforms: Uniforms
-) -> tuple[IntArray, FloatArray]:
-    """Return the lane of each slot of one or several batches, and the next state of the allocation."""
-    if batches == 1:
-        return allocation.assign(state, shares, m, uniforms)
-    return allocation.assign_batches(state, shares, m, batches, uniforms)
-
-
 def _explain_no_inclusion(family: Family) -> str:
     return (
         f"{family!r} does not know with what probability a set includes a point. Use varmix.KDpp, or reweight by "
         f"varmix.reweight.exact."
     )
-
-
-Components = Family

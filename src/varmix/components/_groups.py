@@ -1,4 +1,7 @@
-"""Groups: one component per class, cluster or data source."""
+"""Groups: one component per class, cluster or data source.
+
+`Cursors` visits the points of every group in shuffled order, and `NormSplit` splits groups by norms.
+"""
 
 from collections import Counter
 from collections.abc import Hashable
@@ -14,14 +17,18 @@ from varmix._core.allocation import Allocation
 from varmix._core.draw import Draw, Rows
 from varmix._core.rng import Uniforms
 from varmix._core.spaces import Points
-from varmix._core.state import CheckpointError, require_entries, restore_array
+from varmix._core.state import CheckpointError, describe_value, require_entries, restore_array
 from varmix._core.validation import AnyArray, FloatArray, IntArray, State, as_atoms, as_fraction, same
 from varmix._kernels.cost import weigh_groups
 from varmix.components import _groups_kernels as kernels
-from varmix.components._base import Family, Sample, assign_lanes
-from varmix.components._groups_cursors import Cursors
-from varmix.components._groups_norm_split import NormSplit
+from varmix.components._base import Family, Sample
 from varmix.components._labels import choose_dtype, encode_labels
+
+LATEST_TURN = 2**62
+
+# The parts of a group, smallest norms first. Norms usually have a tail. Compared with thirds, a small last part costs
+# almost nothing for light tails and gains much for heavy ones (docs/decisions/0006).
+PART_SHARES = (1 / 2, 3 / 8, 1 / 8)
 
 
 @final
@@ -30,8 +37,11 @@ class Groups(Family):
 
     A uniform draw is a draw from group j with probability W_j, the mass of the group: its share of the points, or of
     the target. So the uniform component needs no lane of its own, and the lanes are always the groups. With weights w
-    on the groups and w_u on the uniform component, the share of the draws that come from group j is `pi_j = (1 -
-    smoothing) w_j + W_j (w_u + smoothing (1 - w_u))`. The density of its points is `pi_j / W_j`.
+    on the groups and w_u on the uniform component, the share of the draws that come from group j is
+
+        pi_j = (1 - smoothing) w_j + W_j (w_u + smoothing (1 - w_u)),
+
+    and the density of its points is `pi_j / W_j`.
 
     With `replacement=False` every group is visited in shuffled order, and shuffled again when it is used up. This is
     what `Sampler(labels)` does. Like plain reshuffling it is unbiased over an epoch if the mixture is fixed. Otherwise
@@ -222,7 +232,7 @@ class Groups(Family):
         kernels.accumulate_groups(self._target, self._start, self._members, cumulative)
         return cumulative
 
-    def _split_groups(self) -> NormSplit:
+    def _split_groups(self) -> "NormSplit":
         """Split every group into its sub-groups, before any norm was seen."""
         split = NormSplit(np.diff(self._start), self.space.n)
         self.labels = self.labels[split.groups]
@@ -265,7 +275,7 @@ class Groups(Family):
     ) -> Sample:
         """Draw one or several batches. Ratios follow from the groups, and are computed when they are first read."""
         shares = self.lanes(mixture)
-        groups, allocation_state = assign_lanes(allocation, allocation_state, shares, m, batches, uniforms)
+        groups, allocation_state = allocation.assign_batches(allocation_state, shares, m, batches, uniforms)
         atoms = self._draw_points(groups, uniforms)
         density, weights = np.empty(len(groups)), np.empty(len(groups))
         weigh_groups(groups, shares, self.masses, density, weights)
@@ -369,3 +379,188 @@ def _build_rows(inside: FloatArray, outside: float, k: int, groups: IntArray) ->
     rows = np.empty((len(groups), k))
     kernels.group_rows(groups, inside, outside, rows)
     return rows
+
+
+class Cursors:
+    """Draws without replacement: every point of a group once per turn, in an order determined by (seed, group, turn).
+
+    The saved state is one seed, and a position and a turn per group, without a list of points. The first turn after a
+    restart is shortened: it serves only points that are due, because they were not served before. Its order also
+    depends on these points.
+
+    Parameters
+    ----------
+    start : array of shape (groups + 1,)
+        Start of each group among the members, then their number.
+    """
+
+    def __init__(self, start: IntArray) -> None:
+        groups = len(start) - 1
+        self._start = start
+        self._seed: int | None = None  # drawn at the first draw
+        self._order: AnyArray | None = None
+        self._position = np.zeros(groups, dtype=np.int64)
+        self._turn = np.zeros(groups, dtype=np.int64)
+        self._due = np.zeros(groups, dtype=np.int64)
+
+    def copy(self) -> "Cursors":
+        """Return independent cursors at the same positions."""
+        other = copy(self)
+        other._position, other._turn, other._due = self._position.copy(), self._turn.copy(), self._due.copy()
+        other._order = None if self._order is None else self._order.copy()
+        return other
+
+    def draw(self, members: AnyArray, lanes: IntArray, uniforms: Uniforms, atoms: IntArray) -> None:
+        """Write the next point of the group of each lane."""
+        if self._seed is None:
+            self._seed = uniforms.seed()
+        if self._order is None:
+            self._order = members.copy()
+        kernels.draw_cursor(
+            lanes,
+            np.uint64(self._seed),
+            self._start,
+            members,
+            self._order,
+            self._position,
+            self._turn,
+            self._due,
+            atoms,
+        )
+
+    def restart(self, members: AnyArray, old: AnyArray, new: AnyArray) -> None:
+        """Start new turns after points moved from their `old` to their `new` groups, whose sizes did not change.
+
+        A group continues with the points that it has not served yet. Each point from another group joins them with a
+        probability equal to the unserved share of the group, so that it is served as often as the others
+        (docs/decisions/0006).
+        """
+        if self._seed is None or self._order is None:  # nothing was drawn yet
+            return
+        marks, shares = np.zeros(len(new), dtype=np.bool_), np.empty(len(self._turn))
+        kernels.mark_waiting(self._start, self._order, self._position, self._due, marks, shares)
+        kernels.deal_in(np.uint64(self._seed), self._turn, old, new, shares, marks)
+        self._position[:] = 0
+        self._turn += 1
+        kernels.due_first(self._start, members, marks, self._order, self._due)
+
+    def due(self, n: int) -> AnyArray:
+        """Return a mask that marks the points of shortened turns among n points."""
+        marks = np.zeros(n, dtype=np.bool_)
+        if self._order is not None:
+            kernels.mark_due(self._start, self._order, self._due, marks)
+        return marks
+
+    def state_dict(self) -> State:
+        """Return the seed, and a position and a turn per group."""
+        return {"seed": self._seed, "position": self._position.copy(), "turn": self._turn.copy()}
+
+    def loaded(self, state: State, members: AnyArray, marks: AnyArray | None = None) -> "Cursors":
+        """Check a saved state and return cursors at its position. `marks` marks the points of shortened turns."""
+        position = restore_array(state["position"], self._position, "position")
+        turn = restore_array(state["turn"], self._turn, "turn")
+        sizes = np.diff(self._start)
+        if (position < 0).any() or (position > sizes).any() or (turn < 0).any() or (turn > LATEST_TURN).any():
+            raise CheckpointError("The saved cursors lie outside their groups: the state belongs to other groups.")
+        seed = state["seed"]
+        if seed is None and (position.any() or turn.any()):
+            raise CheckpointError("The saved cursors have moved, but their seed is missing: the state is damaged.")
+        if seed is not None and not (type(seed) is int and 0 <= seed < 2**64):
+            raise CheckpointError(
+                f"The seed of the saved cursors must be 64 bits, got {describe_value(seed)}: the state is damaged."
+            )
+        other = copy(self)
+        other._position, other._turn, other._seed, other._order = position, turn, seed, None
+        other._due = np.zeros_like(self._due)
+        if seed is not None:
+            other._order = members.copy()
+            if marks is not None:
+                kernels.due_first(self._start, members, marks, other._order, other._due)
+                if (position > np.where(other._due > 0, other._due, sizes)).any():
+                    raise CheckpointError("The saved cursors lie beyond the points that are due: the state is damaged.")
+            kernels.replay_cursors(np.uint64(seed), self._start, other._order, position, turn, other._due)
+        return other
+
+
+class NormSplit:
+    """Latest norm of every point, and the split of every group by these norms.
+
+    A group with three points or more has three sub-groups, one with two points has two, one with one point has one.
+    Sizes follow from the size of the group and never change; only the members do. Points without feedback get the
+    median norm of their group, because only their label is known. A fixed pseudo-random order, which does not follow
+    the order of the data, breaks ties. Before any feedback all points are tied (docs/decisions/0006).
+
+    Parameters
+    ----------
+    sizes : array of shape (groups,)
+        Sizes of the groups.
+    n : int
+        Number of points.
+
+    Attributes
+    ----------
+    groups : array of shape (sub-groups,)
+        Group of each sub-group.
+    first : array of shape (groups + 1,)
+        First sub-group of each group, then the number of sub-groups.
+    start : array of shape (sub-groups + 1,)
+        Start of each sub-group among the members, then their number.
+
+    Examples
+    --------
+    >>> split = NormSplit(np.array([16, 2, 1]), 19)
+    >>> np.diff(split.start).tolist(), split.groups.tolist()
+    ([8, 6, 2, 1, 1, 1], [0, 0, 0, 1, 1, 2])
+    """
+
+    def __init__(self, sizes: IntArray, n: int) -> None:
+        pieces = _split_sizes(sizes)
+        occupied = pieces > 0
+        self.groups: IntArray = np.nonzero(occupied)[0]
+        self.first: IntArray = np.concatenate([[0], np.cumsum(occupied.sum(axis=1))])
+        self.start: IntArray = np.concatenate([[0], np.cumsum(pieces[occupied])])
+        self._seen = np.full(n, -1.0, dtype=np.float32)
+
+    def copy(self) -> "NormSplit":
+        """Return an independent copy."""
+        other = copy(self)
+        other._seen = self._seen.copy()
+        return other
+
+    def observe(self, draw: Draw, norms: FloatArray) -> None:
+        """Store the norms of the drawn points."""
+        kernels.remember_norms(draw.indices, norms, self._seen)
+
+    def split(self, members: AnyArray, codes: AnyArray) -> None:
+        """Write the sub-group of every member to `codes`; `members` are reordered within their groups."""
+        bits = self._seen.view(np.uint32)
+        kernels.split_groups(self.first, self.start, self._seen, bits, members, codes)
+
+    def state_dict(self, codes: AnyArray) -> State:
+        """Return the latest norm and the sub-group of every point."""
+        return {"seen": self._seen.copy(), "split": codes.copy()}
+
+    def loaded(self, state: State, members: AnyArray, codes: AnyArray) -> tuple["NormSplit", AnyArray]:
+        """Return a saved split and its codes, after checking that they split the same groups."""
+        seen = restore_array(state["seen"], self._seen, "seen")
+        if (np.signbit(seen) & (seen != -1.0)).any():
+            raise CheckpointError("The saved norms must not be negative: the state is damaged.")
+        split = restore_array(state["split"], codes, "split")
+        within = split.max() < len(self.groups) and (self.groups[split] == self.groups[codes]).all()
+        sizes = np.bincount(split[members], minlength=len(self.groups))
+        if not within or not np.array_equal(sizes, np.diff(self.start)):
+            raise CheckpointError("The saved split belongs to other groups. Rebuild the groups that were saved.")
+        other = copy(self)
+        other._seen = seen
+        return other, split
+
+
+def _split_sizes(sizes: IntArray) -> IntArray:
+    """Return the sizes of the parts of groups of these sizes; zero if a group has too few points for a part."""
+    parts = len(PART_SHARES)
+    ends = np.zeros((len(sizes), parts + 1), dtype=np.int64)
+    for j, part in enumerate(np.cumsum(PART_SHARES), start=1):
+        most = np.maximum(sizes - (parts - j), 0)  # leave a point for each of the other parts
+        ends[:, j] = np.clip(np.rint(part * sizes).astype(np.int64), ends[:, j - 1] + 1, most)
+    ends[:, -1] = sizes
+    return np.diff(ends, axis=1)

@@ -173,7 +173,7 @@ def move_centers(
     """Take steps: assign the points of every batch to their nearest centers, and move these centers.
 
     `points` and `weights` hold the batches one after the other, as many as there are `losses`. With w the weight times
-    the cost of a point, counts[c] += sum w and c += sum w (x - c) / counts[c].
+    the cost of a point, counts[c] += sum w and centers[c] += sum w (x - centers[c]) / counts[c].
 
     Written are `centers`, `counts`, the `norms` (cost times distance to the nearest center) and the `losses` (weighted
     mean squared distance of every batch). If `nearest` and `distances` are not empty, they take the nearest center and
@@ -330,31 +330,31 @@ def measure_rows(rows: Rows, lengths: FloatArray) -> None:
 def write_potentials(
     rows: Rows,
     shift: FloatArray,
-    lengths: FloatArray,
+    squared_lengths: FloatArray,
     costs: FloatArray,
     candidates: FloatArray,
     squares: FloatArray,
-    every: int,
+    stride: int,
     begin: int,
-    left: FloatArray,
+    remaining: FloatArray,
 ) -> None:
     """Write the sum of cost times squared distance that would be left with each candidate as the next center.
 
-    The sums are over the points begin, begin + every, and so on. All candidates are compared with a tile of rows by
+    The sums are over the points begin, begin + stride, and so on. All candidates are compared with a tile of rows by
     one matrix product. It loses digits of small distances, which change no choice that matters.
     """
     trials, d = candidates.shape
-    n = max((squares.shape[0] - begin + every - 1) // every, 0)
+    n = max((squares.shape[0] - begin + stride - 1) // stride, 0)
     looked = np.empty(n, np.int64)
     for r in range(n):
-        looked[r] = begin + r * every
+        looked[r] = begin + r * stride
     tile = tile_size(n)
     sparse = rows.indptr.shape[0] > 0
     near, block, scores = np.empty((trials, d)), np.empty((0 if sparse else tile, d)), np.empty((trials, tile))
     for t in range(trials):
         for j in range(d):
             near[t, j] = candidates[t, j] - (0.0 if sparse else shift[j])
-    left[:] = 0.0
+    remaining[:] = 0.0
     turned = transpose_centers(rows, near)
     for first in range(0, n, tile):
         points = looked[first : min(first + tile, n)]
@@ -365,9 +365,9 @@ def write_potentials(
             length, total = square_length(near[t]), 0.0
             for r in range(points.shape[0]):
                 i = points[r]
-                s = min(max(length + lengths[i] - 2.0 * scores[t, r], 0.0), squares[i])
+                s = min(max(length + squared_lengths[i] - 2.0 * scores[t, r], 0.0), squares[i])
                 total += costs[i] * s if costs.shape[0] else s
-            left[t] += total
+            remaining[t] += total
 
 
 @kernel
@@ -375,32 +375,33 @@ def absorb_points(
     rows: Rows,
     costs: FloatArray,
     centers: FloatArray,
-    k: int,
-    gaps: FloatArray,
+    index: int,
+    center_squares: FloatArray,
     labels: AnyArray,
     squares: FloatArray,
     totals: FloatArray,
 ) -> None:
-    """Assign points to center k if it is nearer than their present center, and sum the costs of every block.
+    """Assign points to center `index` if it is nearer than their present center, and sum the costs of every block.
 
-    A center that is at least twice as far from center k as from its point stays nearer, by the triangle inequality, and
-    the row of the point is not read. `gaps` takes the squared distances of center k to the earlier ones.
+    A center that is at least twice as far from the new center as from its point stays nearer, by the triangle
+    inequality, and the row of the point is not read. `center_squares` takes the squared distances of the new center to
+    the earlier ones.
     """
-    c = centers[k]
-    for other in range(k):
+    c = centers[index]
+    for other in range(index):
         total = 0.0
         for j in range(c.shape[0]):
             total += (centers[other, j] - c[j]) ** 2
-        gaps[other] = total
+        center_squares[other] = total
     length = np.dot(c, c)
     for block in range(totals.shape[0]):
         total = 0.0
         for i in range(block * POINTS_PER_BLOCK, min((block + 1) * POINTS_PER_BLOCK, squares.shape[0])):
-            if gaps[labels[i]] < 4.0 * squares[i]:
+            if center_squares[labels[i]] < 4.0 * squares[i]:
                 s = distance_to(rows, i, c, length)
                 if s < squares[i]:
                     squares[i] = s
-                    labels[i] = k
+                    labels[i] = index
             total += (costs[i] if costs.shape[0] else 1.0) * squares[i]
         totals[block] = total
 

@@ -1,14 +1,14 @@
 """Seeding of k-means: k-means++, the nearest center of every point, and samplers made from these.
 
-`plus_plus` chooses the centers. A `Seeding` keeps them together with the nearest center of every point and the distance
-to it. `cells` groups the points by both and samples from the groups. `by_seeding` shuffles first when cells promise
-little.
+`plus_plus` chooses centers. A `Seeding` keeps them together with the nearest center of every point and the distance to
+it. `choose_sampler` decides what batches are drawn from: cells, or plain shuffling with cells later.
+`make_cell_sampler` groups the points into cells by nearest center and distance, and samples from these.
 """
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,7 @@ from varmix.learners import Learner, Neyman
 from varmix.solvers._linear import Csr, unchecked_rows
 
 POINTS_PER_BLOCK = 1 << 14  # points whose squared distances are in memory at a time, in double precision
-# Squares of numbers above this, or below its inverse, are not trusted to single precision.
+# Squares of numbers above this, or below its inverse, are computed in double precision.
 MAX_SINGLE_MAGNITUDE = 1e15
 
 
@@ -45,7 +45,7 @@ class Seeding:
 
     Examples
     --------
-    >>> seeding = seeded([[0.0], [1.0], [8.0]], [[0.0], [9.0]])
+    >>> seeding = find_nearest_centers([[0.0], [1.0], [8.0]], [[0.0], [9.0]])
     >>> seeding.nearest.tolist(), seeding.distances.tolist()
     ([0, 0, 1], [0.0, 1.0, 1.0])
     """
@@ -66,8 +66,9 @@ def plus_plus(
 ) -> Seeding:
     """Choose centers by k-means++, and return them with the nearest center of every point.
 
-    Every center is a point. It is drawn in proportion to the squared distance to the centers chosen before it, times
-    the sample weight. Points that cannot be nearer to a new center, by the triangle inequality, are not read again.
+    Every center is a point. It is drawn in proportion to the squared distance to the nearest center chosen so far,
+    times the sample weight. Points that cannot be nearer to a new center, by the triangle inequality, are not read
+    again.
 
     Parameters
     ----------
@@ -83,7 +84,8 @@ def plus_plus(
         Indices of the points that may become centers. One more epoch over X then finds the nearest center of all
         points. Default: all points.
     trials : int, default 1
-        Number of candidates for every center. The one that leaves the smallest sum of squared distances is taken.
+        Number of candidates for every center after the first. The one that leaves the smallest sum of squared distances
+        is taken. The sum is estimated from about 1,000 points.
 
     Returns
     -------
@@ -111,12 +113,12 @@ def plus_plus(
         data: Any = X if is_csr(rows) else rows.dense
         weights = sample_weights[allowed] if len(sample_weights) else None
         chosen = plus_plus(data[allowed], k, rng, sample_weight=weights, trials=trials)
-        return seeded(X, chosen.centers)
+        return find_nearest_centers(X, chosen.centers)
     if k > n:
         raise ValueError(f"k must be at most {n}, the number of points, because every center is a point; got {k}.")
     centers, nearest, squares = np.empty((k, d)), np.empty(n, dtype=choose_dtype(k)), np.empty(n)
     _choose_centers(rows, sample_weights, as_generator(rng).random((k, trials)), centers, nearest, squares)
-    return Seeding(centers.astype(dtype_of(rows), copy=False), nearest, as_distances(squares))
+    return Seeding(centers.astype(dtype_of(rows), copy=False), nearest, sqrt_in_place(squares))
 
 
 def _choose_centers(
@@ -129,32 +131,34 @@ def _choose_centers(
 ) -> None:
     """Run k-means++ (Arthur and Vassilvitskii, 2007), and write centers, nearest centers and squared distances.
 
-    Row k of `uniforms` has one number for every candidate of center k. The candidate that leaves the smallest sum of
+    Each row of `uniforms` has one number for every candidate of a center. The candidate that leaves the smallest sum of
     squared distances is taken. The sum is over about 1,000 evenly spaced points, other ones for every center.
     """
     n, trials = len(squares), uniforms.shape[1]
-    every = max(n // kernels.POINTS_PER_COMPARISON, 1)
-    totals, gaps = np.zeros(-(-n // kernels.POINTS_PER_BLOCK)), np.zeros(len(centers))
-    left, lengths = np.empty(trials), np.empty(0)
+    stride = max(n // kernels.POINTS_PER_COMPARISON, 1)
+    block_sums, center_squares = np.zeros(-(-n // kernels.POINTS_PER_BLOCK)), np.zeros(len(centers))
+    remaining, squared_lengths = np.empty(trials), np.empty(0)
     squares[:] = np.inf
     nearest[:] = 0
-    for k in range(len(centers)):
-        points = np.empty(trials if k else 1, dtype=np.int64)
-        kernels.pick_points(sample_weights, squares, totals, uniforms[k, : len(points)], points)
+    for index in range(len(centers)):
+        points = np.empty(trials if index else 1, dtype=np.int64)
+        kernels.pick_points(sample_weights, squares, block_sums, uniforms[index, : len(points)], points)
         candidates = read_rows(rows, points, centers.shape[1])
         best = 0
         if len(points) > 1:
-            if k == 1:
-                # The first center is subtracted from dense rows, so their squared lengths are the distances to it.
-                lengths = squares.copy()
+            if index == 1:
+                # The first center is subtracted from dense rows, so their squared lengths are the squared distances
+                # to it.
+                squared_lengths = squares.copy()
                 if is_csr(rows):
-                    kernels.measure_rows(rows, lengths)
+                    kernels.measure_rows(rows, squared_lengths)
+            first = index % stride
             kernels.write_potentials(
-                rows, centers[0], lengths, sample_weights, candidates, squares, every, k % every, left
+                rows, centers[0], squared_lengths, sample_weights, candidates, squares, stride, first, remaining
             )
-            best = int(left.argmin())
-        centers[k] = candidates[best]
-        kernels.absorb_points(rows, sample_weights, centers, k, gaps, nearest, squares, totals)
+            best = int(remaining.argmin())
+        centers[index] = candidates[best]
+        kernels.absorb_points(rows, sample_weights, centers, index, center_squares, nearest, squares, block_sums)
 
 
 def read_rows(rows: Rows, points: IntArray, d: int) -> FloatArray:
@@ -189,21 +193,24 @@ def as_sample_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
     return weights
 
 
-def as_distances(squares: FloatArray, first: int = 0) -> AnyArray:
-    """Return the distances of the points from index `first` on, in single precision; overwrite the squares."""
+def sqrt_in_place(squares: FloatArray, first: int = 0) -> AnyArray:
+    """Replace squared distances by their roots, and return these in single precision; raise if one is not finite.
+
+    `first` is the index of the first point, for the message.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         distances = np.sqrt(squares, out=squares).astype(np.float32)
         if not np.isfinite(distances.sum(dtype=np.float64)):
             wrong = first + int(np.argmin(np.isfinite(distances)))
             raise ValueError(
-                f"X must be finite, with distances to the centers below 1e38, and point {wrong} is not. Drop or fill "
-                f"missing values, or scale the data down."
+                f"Point {wrong} of X is missing, infinite or too far from the centers (1e38 or more). Drop or fill "
+                f"missing values, or scale X down."
             )
     return distances
 
 
-def seeded(X: ArrayLike | Csr, centers: ArrayLike) -> Seeding:
-    """Return the nearest of the given centers, and the distance to it, for every point.
+def find_nearest_centers(X: ArrayLike | Csr, centers: ArrayLike) -> Seeding:
+    """Find the nearest of the given centers, and the distance to it, for every point.
 
     Products of dense rows use single precision, which saves a third of the time. Of two centers whose distances agree
     to six digits, either may be returned.
@@ -222,7 +229,7 @@ def seeded(X: ArrayLike | Csr, centers: ArrayLike) -> Seeding:
 
     Examples
     --------
-    >>> seeding = seeded([[0.0], [1.0], [8.0]], [[0.0], [9.0]])
+    >>> seeding = find_nearest_centers([[0.0], [1.0], [8.0]], [[0.0], [9.0]])
     >>> seeding.nearest.tolist(), seeding.distances.tolist()
     ([0, 0, 1], [0.0, 1.0, 1.0])
     """
@@ -231,11 +238,11 @@ def seeded(X: ArrayLike | Csr, centers: ArrayLike) -> Seeding:
     nearest, distances = np.empty(n, dtype=choose_dtype(len(checked))), np.empty(n, dtype=np.float32)
     for block, found, squares in _measure_blocks(rows, n, checked, single=True):
         nearest[block] = found
-        distances[block] = as_distances(squares, block.start)
+        distances[block] = sqrt_in_place(squares, block.start)
     return Seeding(checked, nearest, distances)
 
 
-def labels(X: ArrayLike | Csr, centers: ArrayLike) -> AnyArray:
+def assign_labels(X: ArrayLike | Csr, centers: ArrayLike) -> AnyArray:
     """Return the index of the nearest center of every point.
 
     Parameters
@@ -252,16 +259,16 @@ def labels(X: ArrayLike | Csr, centers: ArrayLike) -> AnyArray:
 
     Examples
     --------
-    >>> labels([[0.0], [1.0], [8.0]], [[0.0], [9.0]]).tolist()
+    >>> assign_labels([[0.0], [1.0], [8.0]], [[0.0], [9.0]]).tolist()
     [0, 0, 1]
     """
     return assign_points(X, centers)[0]
 
 
-def inertia(X: ArrayLike | Csr, centers: ArrayLike) -> float:
+def mean_squared_distance(X: ArrayLike | Csr, centers: ArrayLike) -> float:
     """Return the mean squared distance of the points to their nearest center.
 
-    This is a mean, while `inertia_` of scikit-learn's estimators is a sum.
+    `inertia_` of estimators is a sum instead.
 
     Parameters
     ----------
@@ -277,7 +284,7 @@ def inertia(X: ArrayLike | Csr, centers: ArrayLike) -> float:
 
     Examples
     --------
-    >>> inertia([[0.0], [1.0], [7.0]], [[0.0], [9.0]])
+    >>> mean_squared_distance([[0.0], [1.0], [7.0]], [[0.0], [9.0]])
     1.6666666666666667
     """
     rows, (n, d) = unchecked_rows(X)
@@ -310,9 +317,9 @@ def as_centers(centers: ArrayLike, rows: Rows, d: int) -> AnyArray:
 
 
 def choose_shift(rows: Rows, centers: AnyArray) -> AnyArray:
-    """Return what is subtracted from rows and centers before they are multiplied, which keeps digits.
+    """Return the vector that is subtracted from rows and centers before they are multiplied, to reduce cancellation.
 
-    It is empty for CSR rows: a shift would fill them.
+    It is empty for CSR rows, because a shift would fill them.
     """
     if is_csr(rows):
         return np.zeros(0, dtype=centers.dtype)
@@ -331,7 +338,7 @@ def _measure_blocks(
         size = min(POINTS_PER_BLOCK, n - start)
         found, squares = np.empty(size, dtype=np.int32), np.empty(size)
         kernels.find_nearest(rows, shift, small, start, found, squares)
-        # Measure again in double precision if single precision overflowed; not (a < b) holds for nan too.
+        # Measure again in double precision if single precision overflowed. `not <` also catches NaN.
         if small is not shifted and not squares.max() < MAX_SINGLE_MAGNITUDE**2:
             kernels.find_nearest(rows, shift, shifted, start, found, squares)
         yield slice(start, start + size), found, squares
@@ -340,14 +347,181 @@ def _measure_blocks(
 def check_finite(total: float) -> float:
     """Return a sum of squared distances, or raise if it is not finite."""
     if not np.isfinite(total):
-        raise ValueError("X must be finite, and its squared distances too. Fill missing values, or scale it down.")
+        raise ValueError(
+            "X has missing, infinite or very large values: a squared distance to a center is not finite. Drop or fill "
+            "missing values, or scale X down."
+        )
     return total
 
 
-DEFAULT_GAMMA = 0.1
+# Gains over uniform draws that the best possible distribution would have, estimated from distances. Below SMALL_GAIN,
+# making cells waits for n / POINTS_PER_WAITING_STEP steps. On the data of docs/kmeans.md, cells take as long to
+# make as 10 to 25 steps of 100 points, which is then 5 to 15 % of the time so far. From LARGE_GAIN on, cells are worth
+# an epoch over all points that finds their nearest centers.
+SMALL_GAIN, LARGE_GAIN = 1.15, 1.5
+POINTS_PER_WAITING_STEP = 500
+PROBED_POINTS = 1024  # points whose distances give the gain, if the nearest centers are not known
+MIN_SCORES = 8192  # of 16,384 scores or more the gain uses evenly spaced ones, at least so many
 
 
-def cells(
+class Unseeded(NamedTuple):
+    """Points whose nearest centers are not known, because k-means++ looked at a part of them only, or was not used."""
+
+    X: Any
+    centers: AnyArray
+    """Initial centers."""
+    steps_per_epoch: int
+    remembered: Callable[[], Seeding]
+    """Return the nearest centers and distances that an epoch of steps found."""
+
+
+def make_seeding_sampler(
+    seeding: Seeding,
+    *,
+    sample_weight: ArrayLike | None = None,
+    rng: int | np.random.Generator | None = None,
+    **mixing: Any,  # noqa: ANN401
+) -> "Sampler | SwitchAfter":
+    """Make the sampler that pays off soonest for a seeding: cells, or plain shuffling first and cells later.
+
+    Cells are made at once if their estimated gain is at least 1.15. Otherwise they are made after n / 500 steps.
+
+    Parameters
+    ----------
+    seeding : Seeding
+        Seeding returned by `plus_plus` or `find_nearest_centers`.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the points. Default: one for every point.
+    rng : int or numpy.random.Generator, optional
+        Seed or generator. Default: None, a new seed.
+    **mixing : dict
+        `gamma`, `learner` or `allocate` of `make_cell_sampler`. With any of these, cells are made at once.
+
+    Returns
+    -------
+    Sampler or SwitchAfter
+        Sampler for `Descent.run`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> even, uneven = rng.choice([-1.0, 1.0], size=(2000, 12)), rng.standard_t(1, size=(2000, 3))
+    >>> [type(make_seeding_sampler(plus_plus(X, 9, rng=0))).__name__ for X in (even, uneven)]
+    ['SwitchAfter', 'Sampler']
+    """
+    checked = None if sample_weight is None else as_sample_weights(sample_weight, len(seeding.nearest))
+    return choose_sampler(seeding, checked, rng, mixing)
+
+
+def choose_sampler(
+    source: Seeding | Unseeded,
+    sample_weight: FloatArray | None,
+    rng: int | np.random.Generator | None,
+    mixing: dict[str, Any],
+) -> "Sampler | SwitchAfter":
+    """Decide between cells, and plain shuffling first with cells later. There are four cases.
+
+    ==========  =============  ==============================================================================
+    source      gain           batches
+    ==========  =============  ==============================================================================
+    `Seeding`   at least 1.15  cells
+    `Seeding`   less           plain shuffling for n / 500 steps, then cells
+    `Unseeded`  at least 1.5   an epoch over all points finds their nearest centers, then cells
+    `Unseeded`  less           plain shuffling for an epoch, whose steps find the nearest centers, then cells
+    ==========  =============  ==============================================================================
+
+    If `mixing` has a parameter, cells are made at once with any gain, because plain shuffling has no mixture.
+    """
+    if isinstance(source, Seeding):
+        n, distances, weights = len(source.nearest), source.distances, sample_weight
+        least_gain, shuffled_steps = SMALL_GAIN, n // POINTS_PER_WAITING_STEP
+    else:
+        n = source.X.shape[0]
+        probed = np.sort(np.random.default_rng(rng).choice(n, min(n, PROBED_POINTS), replace=False))
+        distances = find_nearest_centers(source.X[probed], source.centers).distances
+        weights = None if sample_weight is None else sample_weight[probed]
+        least_gain, shuffled_steps = LARGE_GAIN, source.steps_per_epoch
+    if mixing or estimate_gain(distances if weights is None else distances * weights) >= least_gain:
+        seeding = source if isinstance(source, Seeding) else find_nearest_centers(source.X, source.centers)
+        return make_cell_sampler(seeding, sample_weight=sample_weight, rng=rng, **mixing)
+    generator = as_generator(rng) if isinstance(source, Seeding) else rng  # both samplers take their seeds from it
+
+    def make_cells() -> Sampler:
+        seeding = source if isinstance(source, Seeding) else source.remembered()
+        return make_cell_sampler(seeding, sample_weight=sample_weight, rng=generator)
+
+    return SwitchAfter(uniform(n, replacement=False, rng=generator), make_cells, after=shuffled_steps)
+
+
+def estimate_gain(scores: AnyArray) -> float:
+    """Return the gain of drawing in proportion to the scores if these are the norms: mean(l^2) / mean(l)^2.
+
+    Examples
+    --------
+    >>> estimate_gain(np.array([1.0, 1.0, 1.0, 5.0]))
+    1.75
+    """
+    norms = scores[:: max(len(scores) // MIN_SCORES, 1)].astype(np.float64)
+    total = float(norms.sum())
+    return len(norms) * float(norms @ norms) / total**2 if total > 0.0 else math.inf
+
+
+class SwitchAfter:
+    """Draw with one sampler for the first steps, and with another one from then on.
+
+    The second sampler is made when it is first needed. Making it reads data of all points, and a short run saves this.
+
+    Parameters
+    ----------
+    first : Sampler
+        Sampler of the first batches.
+    make_second : callable
+        Function without arguments that returns the second sampler.
+    after : int
+        Number of steps with the first sampler.
+
+    Examples
+    --------
+    >>> import varmix
+    >>> switch = SwitchAfter(varmix.uniform(10, rng=0), lambda: varmix.uniform(10, replacement=False, rng=0), after=3)
+    >>> switch.sampler_for(2) is switch.first, switch.sampler_for(3) is switch.first
+    (True, False)
+    """
+
+    def __init__(self, first: Sampler, make_second: Callable[[], Sampler], after: int) -> None:
+        self.first, self.make_second, self.after = first, make_second, after
+        self._second: Sampler | None = None
+
+    def sampler_for(self, steps: int) -> Sampler:
+        """Return the sampler of the next batch. Make the second sampler if it is needed for the first time.
+
+        Once it is made, it is returned for any number of steps.
+
+        Parameters
+        ----------
+        steps : int
+            Number of steps so far.
+
+        Returns
+        -------
+        Sampler
+            The first sampler, or the second one after `after` steps.
+        """
+        if self._second is None and steps >= self.after:
+            self._second = self.make_second()
+        return self._present
+
+    @property
+    def mixture(self) -> FloatArray:
+        """Mixture of the sampler that draws at present."""
+        return self._present.mixture
+
+    @property
+    def _present(self) -> Sampler:
+        return self.first if self._second is None else self._second
+
+
+def make_cell_sampler(
     seeding: Seeding,
     *,
     sample_weight: ArrayLike | None = None,
@@ -356,19 +530,22 @@ def cells(
     allocate: Allocation | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> Sampler:
-    """Return a sampler over cells: groups of points with the same nearest center and about the same distance to it.
+    """Make a sampler over cells: groups of points with the same nearest center and about the same distance to it.
 
-    The points of every center are cut into three cells by their distance: about the nearest half, most of the others,
-    and about the farthest eighth. The default learner is `varmix.learners.Neyman`. It starts from the distances of the
-    seeding and then uses the norms that are fed back. Half of the share of a cell is decided for all cells of its
-    center together, because few draws fall into a single cell.
+    The norm that a point is expected to have is its distance times its sample weight. The points of every center are
+    cut into three cells by this norm: below the mean of the center, up to 1.35 times the mean, and above. The points of
+    a center with fewer than 16 points are one cell.
+
+    The default learner is `varmix.learners.Neyman`. It starts from the expected norms and then uses those that are fed
+    back. Few draws fall into one cell. So half of its share follows the mean squared norm of the cell, and the other
+    half that of all points of its center.
 
     Parameters
     ----------
     seeding : Seeding
-        Seeding returned by `plus_plus` or `seeded`.
+        Seeding returned by `plus_plus` or `find_nearest_centers`.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the points. Expected norms are weight times distance. Default: one for every point.
+        Weights of the points. Default: one for every point.
     gamma : float, optional
         Smallest share of the uniform component for the default learner. Default: 0.1.
     learner : Learner, optional
@@ -392,17 +569,23 @@ def cells(
     Examples
     --------
     >>> X = np.random.default_rng(0).standard_t(2, size=(1000, 3))
-    >>> sampler = cells(plus_plus(X, 5, rng=0), rng=0)
+    >>> sampler = make_cell_sampler(plus_plus(X, 5, rng=0), rng=0)
     >>> draw = sampler.draw(100)
     >>> bool(np.linalg.norm(X[draw.indices], axis=1).mean() > np.linalg.norm(X, axis=1).mean())
     True
     """
+    check_gamma(gamma, learner)
+    groups, prior, centers = _cut_seeding(seeding, as_sample_weights(sample_weight, len(seeding.nearest)))
+    if learner is None:
+        options: dict[str, Any] = {} if gamma is None else {"gamma": gamma}
+        learner = Neyman(groups, prior=prior, parents=centers, **options)
+    return vrm(groups, learner=learner, allocate=stratified if allocate is None else allocate, rng=rng)
+
+
+def check_gamma(gamma: float | None, learner: Learner[Any] | None) -> None:
+    """Raise `TypeError` if both are passed."""
     if gamma is not None and learner is not None:
         raise TypeError("gamma belongs to the learner: pass gamma or a learner, not both.")
-    groups, prior, parents = _cut_seeding(seeding, as_sample_weights(sample_weight, len(seeding.nearest)))
-    if learner is None:
-        learner = Neyman(groups, gamma=DEFAULT_GAMMA if gamma is None else gamma, prior=prior, parents=parents)
-    return vrm(groups, learner=learner, allocate=stratified if allocate is None else allocate, rng=rng)
 
 
 def _cut_seeding(seeding: Seeding, sample_weights: FloatArray) -> tuple[Groups, FloatArray, IntArray]:
@@ -415,134 +598,12 @@ def _cut_seeding(seeding: Seeding, sample_weights: FloatArray) -> tuple[Groups, 
     if len(kept) < len(numbers):  # some cells have no points
         kernels.renumber_cells(codes, (np.cumsum(numbers > 0) - 1).astype(codes.dtype))
     sizes, squares = numbers[kept], means[kept]
+    # Without replacement, every point of a cell is drawn once before any is drawn again. This lowered the inertia more
+    # than draws with replacement. Round-robin slots, which would keep these epochs in step with an epoch over all
+    # points, were no better. So slots are stratified, and `reshuffled` of the sampler is False (docs/decisions/0008).
     groups = Groups.numbered(codes, sizes, replacement=False)
-    # Add one average point to every cell. An outlier that is a center has distance zero and would hardly be drawn. But
-    # its center moves away with the first other point, and then no point is farther than the outlier.
+    # Shrink each prior towards the average, as if every cell had one average point more. An outlier that was chosen as
+    # a center has distance 0, so its cell would get almost no draws. But it becomes the farthest point of all as soon
+    # as another point moves its center.
     prior = (sizes * squares + groups.masses @ squares) / (sizes + 1.0)
     return groups, prior, kept // kernels.PARTS_PER_GROUP
-
-
-# Gains that the best possible distribution would have, estimated from distances. Below SMALL_GAIN cells wait until the
-# steps so far outweigh their set-up, which takes as long as about twenty steps. From LARGE_GAIN on cells are worth an
-# epoch over all points to find their distances.
-SMALL_GAIN, LARGE_GAIN = 1.15, 1.5
-POINTS_PER_WAITING_STEP = 500  # cells wait one step per so many points
-MAX_SCORES = 8192  # points that the gain is estimated from
-
-
-def by_seeding(
-    seeding: Seeding,
-    *,
-    sample_weight: ArrayLike | None = None,
-    rng: int | np.random.Generator | None = None,
-    **mixing: Any,  # noqa: ANN401
-) -> "Sampler | SwitchAfter":
-    """Return the sampler that pays off soonest for a seeding: cells, or plain shuffling first and cells later.
-
-    Cells are made at once if their estimated gain is at least 1.15. Otherwise they are made after n / 500 steps.
-
-    Parameters
-    ----------
-    seeding : Seeding
-        Seeding returned by `plus_plus` or `seeded`.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the points. Default: one for every point.
-    rng : int or numpy.random.Generator, optional
-        Seed or generator. Default: None, a new seed.
-    **mixing : dict
-        `gamma`, `learner` or `allocate` of `cells`. With any of these, cells are made at once.
-
-    Returns
-    -------
-    Sampler or SwitchAfter
-        What `Descent.run` takes.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> even, uneven = rng.choice([-1.0, 1.0], size=(2000, 12)), rng.standard_t(1, size=(2000, 3))
-    >>> [type(by_seeding(plus_plus(X, 9, rng=0))).__name__ for X in (even, uneven)]
-    ['SwitchAfter', 'Sampler']
-    """
-    weights = as_sample_weights(sample_weight, len(seeding.nearest))
-    scores = seeding.distances * weights if len(weights) else seeding.distances
-    if mixing or estimate_gain(scores) >= SMALL_GAIN:
-        return cells(seeding, sample_weight=sample_weight, rng=rng, **mixing)
-    generator = as_generator(rng)
-    return SwitchAfter(
-        uniform(len(scores), replacement=False, rng=generator),
-        lambda: cells(seeding, sample_weight=sample_weight, rng=generator),
-        after=len(scores) // POINTS_PER_WAITING_STEP,
-    )
-
-
-def estimate_gain(scores: AnyArray) -> float:
-    """Return the gain of drawing in proportion to the scores if these are the norms: mean(l^2) / mean(l)^2.
-
-    Examples
-    --------
-    >>> estimate_gain(np.array([1.0, 1.0, 1.0, 5.0]))
-    1.75
-    """
-    norms = scores[:: max(len(scores) // MAX_SCORES, 1)].astype(np.float64)
-    total = float(norms.sum())
-    return len(norms) * float(norms @ norms) / total**2 if total > 0.0 else math.inf
-
-
-class SwitchAfter:
-    """Draw with one sampler for the first steps, and with another one from then on.
-
-    The second sampler is made when it is first needed. Making it takes a look at all points, which a short run need not
-    pay for.
-
-    Parameters
-    ----------
-    first : Sampler
-        Sampler of the first batches.
-    then : callable
-        Function without arguments that returns the second sampler.
-    after : int
-        Number of steps with the first sampler.
-
-    Attributes
-    ----------
-    first : Sampler
-        Sampler of the first batches.
-    then : callable
-        Function that returns the second sampler.
-    after : int
-        Number of steps with the first sampler.
-
-    Examples
-    --------
-    >>> import varmix
-    >>> switch = SwitchAfter(varmix.uniform(10, rng=0), lambda: varmix.uniform(10, replacement=False, rng=0), after=3)
-    >>> switch.at(2) is switch.first, switch.at(3) is switch.first, switch.at(9) is switch.at(3)
-    (True, False, True)
-    """
-
-    def __init__(self, first: Sampler, then: Callable[[], Sampler], after: int) -> None:
-        self.first, self.then, self.after = first, then, after
-        self._made: Sampler | None = None
-
-    def at(self, steps: int) -> Sampler:
-        """Return the sampler of the next batch.
-
-        Parameters
-        ----------
-        steps : int
-            Number of steps so far.
-
-        Returns
-        -------
-        Sampler
-            The first sampler, or the second one after `after` steps.
-        """
-        if self._made is None and steps >= self.after:
-            self._made = self.then()
-        return self.first if self._made is None else self._made
-
-    @property
-    def mixture(self) -> FloatArray:
-        """Mixture of the sampler that draws at present."""
-        return (self.first if self._made is None else self._made).mixture

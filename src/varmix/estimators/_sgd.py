@@ -413,7 +413,7 @@ class MixtureSGDClassifier(ClassifierMixin, MixtureSGD):  # type: ignore[misc]
         y : array-like of shape (n_samples,)
             Their classes.
         classes : array-like of shape (n_classes,), optional
-            All classes that any call will see. Required in the first call. Default: those of the first call.
+            All classes that any call will see. Required in the first call. Default: the classes of the first call.
         sample_weight : array-like of shape (n_samples,), optional
             Factors of the losses. Default: one for every point.
 

@@ -2,11 +2,30 @@
 
 seeding = plus_plus(X, 100, rng=0)
 descent = Descent(X, seeding.centers, batch=100)
-descent.run(by_seeding(seeding, rng=0), steps=500)
-inertia(X, descent.centers)
+descent.run(make_seeding_sampler(seeding, rng=0), steps=500)
+mean_squared_distance(X, descent.centers)
 """
 
 from varmix.estimators._kmeans import Descent
-from varmix.estimators._seeding import Seeding, SwitchAfter, by_seeding, cells, inertia, labels, plus_plus, seeded
+from varmix.estimators._seeding import (
+    Seeding,
+    SwitchAfter,
+    assign_labels,
+    find_nearest_centers,
+    make_cell_sampler,
+    make_seeding_sampler,
+    mean_squared_distance,
+    plus_plus,
+)
 
-__all__ = ["Descent", "Seeding", "SwitchAfter", "by_seeding", "cells", "inertia", "labels", "plus_plus", "seeded"]
+__all__ = [
+    "Descent",
+    "Seeding",
+    "SwitchAfter",
+    "assign_labels",
+    "find_nearest_centers",
+    "make_cell_sampler",
+    "make_seeding_sampler",
+    "mean_squared_distance",
+    "plus_plus",
+]

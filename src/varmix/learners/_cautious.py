@@ -8,9 +8,9 @@ import numpy as np
 from varmix._core.evidence import Evidence
 from varmix._core.state import CheckpointError
 from varmix._core.validation import FloatArray, as_count, as_positive
-from varmix._kernels.simplex import clip_to_simplex
 from varmix.learners._barrier_newton import BarrierNewton
 from varmix.learners._base import Learner, LearnerState, check_mixture, set_frozen
+from varmix.learners._kernels import mix_with_uniform
 
 # In experiments plain shuffling was better at gains below the first number, and never above the second
 # (docs/decisions).
@@ -150,10 +150,8 @@ class Cautious(Learner[CautiousState]):
 
     def _mix(self, state: CautiousState, learned: FloatArray) -> FloatArray:
         """Return the mixture to play: part uniform component, part learned mixture, by the gain."""
-        part = self.part(self.gain(state))
-        mixture = part * learned
-        mixture[-1] += 1.0 - part
-        clip_to_simplex(mixture, self.gamma)
+        mixture = np.empty(len(learned))
+        mix_with_uniform(learned, self.part(self.gain(state)), self.gamma, mixture)
         return mixture
 
     def _add_round(self, state: CautiousState, a: float, b: float) -> CautiousState:
@@ -162,6 +160,10 @@ class Cautious(Learner[CautiousState]):
         scale = (1.0 - LATEST_ROUND_SHARE) * state.scale + LATEST_ROUND_SHARE * a if state.rounds else a
         uniform, cost = decay * state.uniform + a / scale, decay * state.cost + b / scale
         return CautiousState(state.mixture, state.learned, uniform, cost, decay * state.rounds + 1.0, scale)
+
+    def played(self, state: CautiousState) -> FloatArray:
+        """Return the mixture to draw with next: between the uniform component and the learned mixture."""
+        return state.mixture
 
     def learned(self, state: CautiousState) -> FloatArray:
         """Return the mixture of the wrapped learner."""

@@ -1,4 +1,4 @@
-"""Compiled steps of learners: BarrierNewton, Leader and Neyman."""
+"""Compiled steps of learners: BarrierNewton, Leader, Neyman and Cautious."""
 
 import math
 
@@ -179,3 +179,13 @@ def neyman(
             share = 0.5 * share + 0.5 * (above[j] / inherited)
         mixture[j] = (1.0 - gamma) * share
     mixture[groups] = gamma
+
+
+@kernel
+def mix_with_uniform(learned: FloatArray, part: float, gamma: float, mixture: FloatArray) -> None:
+    """Write `part` times the learned mixture plus 1 - `part` of the uniform component, the last."""
+    last = learned.shape[0] - 1
+    for j in range(last + 1):
+        mixture[j] = part * learned[j]
+    mixture[last] += 1.0 - part
+    clip_to_simplex(mixture, gamma)

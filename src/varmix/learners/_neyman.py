@@ -109,7 +109,7 @@ class Neyman(Learner[NeymanState]):
             object.__setattr__(self, "parents", _number_labels(labels))
 
     def init(self, k: int) -> NeymanState:
-        """Return the first state: shares in proportion to the masses, or those of the prior."""
+        """Return the first state: shares in proportion to the masses, or the shares that follow from the prior."""
         masses = np.asarray(self.masses)
         if k != len(masses) + 1:
             raise ValueError(

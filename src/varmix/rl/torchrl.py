@@ -332,7 +332,7 @@ class MixtureSampler(_TorchRLAdapter):
             save(Path(path) / STATE_FILE_NAME, self._slots)
 
     def loads(self, path: str | Path) -> None:
-        """Resume from a checkpoint.  Errors are those of `load_state_dict`.
+        """Resume from a checkpoint. It raises the same errors as `load_state_dict`.
 
         Parameters
         ----------

@@ -124,7 +124,7 @@ def as_schedule(step: float | Schedule) -> Schedule:
     Returns
     -------
     Schedule
-        The schedule as it is, or a `Constant`.
+        The schedule itself, or a `Constant` for a number.
 
     Raises
     ------

@@ -199,7 +199,7 @@ def check_draws_have_the_right_shapes(make: MakeComponents) -> None:
     """Check the shapes, types and ranges of draws and their ratios.
 
     Atoms must lie in the space, and the points of a set must differ and ascend. Ratios must have shape (m, k), be at
-    least zero and at most `c`, and equal those of `ratios`. Every draw must return new arrays.
+    least zero and at most `c`, and equal the result of `ratios`. Every draw must return new arrays.
 
     Parameters
     ----------

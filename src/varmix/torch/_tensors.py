@@ -168,7 +168,8 @@ def as_doubles(values: Any, name: str = "values") -> FloatArray:  # noqa: ANN401
     if type(values) is torch.Tensor and values.dtype in NUMPY_DTYPES and values.is_cpu:  # the usual case, fewer calls
         return np.asarray(values.detach().numpy(), dtype=np.float64)
     if not isinstance(values, torch.Tensor):
-        return as_floats(values, name)
+        doubles = type(values) is np.ndarray and values.dtype == np.float64
+        return values if doubles else as_floats(values, name)
     if values.is_complex():
         raise TypeError(f"{name} must be real numbers, got a tensor of {values.dtype}.")
     return np.asarray(values.detach().to("cpu", torch.float64).numpy())
