@@ -179,7 +179,10 @@ DAMAGE = {
     "too many pending": (_with("pending/count", np.array([3])), "outside the ring"),
     "fewer than none pending": (_with("pending/count", np.array([-1])), "outside the ring"),
     "a place outside": (_with("pending/head", np.array([3])), "outside the ring"),
-    "places of another ring": (_with("pending/columns/action", np.zeros(4, np.int64)), "same number of rows, at most 3"),
+    "places of another ring": (
+        _with("pending/columns/action", np.zeros(4, np.int64)),
+        "same number of rows, at most 3",
+    ),
     "pending actions of another kind": (_with("pending/columns/action", np.zeros(3)), "action was float64"),
     "a sampler that is none": (_with("sampler", {}), "expected the entries"),
     "another serial": (_with("sampler/serial", -1), "serial"),

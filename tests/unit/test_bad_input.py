@@ -60,7 +60,11 @@ REFUSED = {
     ),
     "a group without target": (lambda: Groups([0, 1], target=[1, 0]), ValueError, "Group 1 has no points to draw"),
     "smoothing above one": (lambda: Groups([0, 1], smoothing=1.5), ValueError, r"\[0, 1\)"),
-    "smoothed cursors": (lambda: Groups([0, 1], smoothing=0.1, replacement=False), ValueError, "smoothing mixes points .* must be 0"),
+    "smoothed cursors": (
+        lambda: Groups([0, 1], smoothing=0.1, replacement=False),
+        ValueError,
+        "smoothing mixes points .* must be 0",
+    ),
     "cursors under an uneven target": (
         lambda: Groups([0, 0, 1], target=[1, 2, 1], replacement=False),
         ValueError,

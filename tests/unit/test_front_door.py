@@ -325,7 +325,11 @@ MISTAKES = {
     "labels twice": (lambda: Sampler([0, 1], [1, 0]), TypeError, "Pass labels once.* varmix.Groups"),
     "other points": (lambda: Sampler(Groups([0, 1]), Groups([0, 1, 1])), ValueError, "share one space"),
     "labels beside": (lambda: Sampler(LABELS, dense()), ValueError, r"Pass varmix.Groups\(labels\)"),
-    "uniform inside": (lambda: Sampler(with_uniform(Groups(LABELS)), dense()), ValueError, "must come after all families"),
+    "uniform inside": (
+        lambda: Sampler(with_uniform(Groups(LABELS)), dense()),
+        ValueError,
+        "must come after all families",
+    ),
     "a learner by place": (lambda: Sampler([0, 1], BarrierNewton()), TypeError, r"learner=BarrierNewton\(\.\.\.\)"),
     "a learner's class": (lambda: Sampler([0, 1], learner=BarrierNewton), TypeError, "learner must be"),
     "gamma twice": (lambda: Sampler([0, 1], gamma=0.2, learner=ONS()), TypeError, "gamma or a learner, not both"),

@@ -103,7 +103,12 @@ DAMAGED = {
     "Cautious, costs of no rounds": ("Cautious", "learner/rounds", 0.0, "are impossible"),
     "Cautious, more rounds than its window": ("Cautious", "learner/rounds", 99.0, "are impossible"),
     "Cautious, another learner's damage": ("Cautious", "learner/learned/curvature", lambda R: -R, "eigenvalue"),
-    "Fixed, another mixture": ("Fixed", "learner/mixture", np.array([0.1, 0.1, 0.4, 0.4]), "differs from the fixed one"),
+    "Fixed, another mixture": (
+        "Fixed",
+        "learner/mixture",
+        np.array([0.1, 0.1, 0.4, 0.4]),
+        "differs from the fixed one",
+    ),
     "OGD, a negative length": ("OGD", "learner/length", -1.0, "must not be negative"),
     "Leader, negative rows": ("Leader", "learner/ratios", lambda rows: -rows, "negative entries"),
     "Leader, rows that were never seen": ("Leader", "learner/seen", 3, "rows beyond those it has seen"),
