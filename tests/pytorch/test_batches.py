@@ -295,7 +295,7 @@ def test_the_verdict_asks_more_of_draws_with_replacement(replacement, words):
 
 @pytest.mark.parametrize(
     ("learner", "words"),
-    [(EAGER, "use plain shuffling|switch it off"), (None, "from no gain, .* nothing needs switching off")],
+    [(EAGER, "use plain shuffling|switch it off"), (None, "from no gain, .* nothing has to be switched off")],
 )
 def test_a_gain_that_is_not_above_one_is_said_to_be_none(learner, words):
     batches = MixtureBatchSampler(LABELS, 50, learner=learner, rng=0, steps=50)

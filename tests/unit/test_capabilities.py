@@ -165,7 +165,9 @@ class LooksLikeOne:
     ],
     ids=["Sampler", "vrm", "Stack", "with_uniform"],
 )
-@pytest.mark.parametrize("thing", [LooksLikeOne(), LooksLikeOne, Groups, None, 3], ids=repr)
+@pytest.mark.parametrize(
+    "thing", [LooksLikeOne(), LooksLikeOne, Groups, None, 3], ids=["an object", "its class", "a class", "None", "3"]
+)
 def test_there_is_one_answer_to_what_a_family_is(use, thing):
     assert not is_family(thing)
     with pytest.raises(TypeError, match=r"varmix\.Groups"):
