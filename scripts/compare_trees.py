@@ -1,4 +1,4 @@
-"""Compare this checkout with another one: the draws from fixed seeds, and the time of a draw and of an update.
+"""Compare this checkout with another one: the draws and fits from fixed seeds, and how long they take.
 
     python scripts/compare_trees.py OTHER [--rounds 4]
 
@@ -54,6 +54,38 @@ for name in ("groups", "reshuffled", "dense"):
         both()
         for what, action, calls in (("draw", lambda: sampler.draw(m), 3000), ("draw and update", both, 1000)):
             found[f"{name}, {what}, {m}"] = min(timeit.repeat(action, number=calls, repeat=7)) / calls * 1e6
+from types import SimpleNamespace
+
+import torch
+from varmix.estimators import MixtureKMeans, MixtureSGDClassifier
+from varmix.rl import ReplayBuffer
+from varmix.torch import AdaptiveLoader
+
+data, losses = torch.utils.data.TensorDataset(torch.tensor(X), torch.tensor(labels)), torch.ones(50)
+loader = AdaptiveLoader(data, labels, batch_size=50, rng=0)
+
+
+def epoch():
+    for _, draw in loader:
+        loader.update(draw, losses)
+
+
+epoch()
+found["a batch of a loader, 50"] = min(timeit.repeat(epoch, number=1, repeat=9)) / 200 * 1e6
+spaces = SimpleNamespace(shape=(4,), dtype=np.float32), SimpleNamespace(shape=(), dtype=np.int64)
+buffer = ReplayBuffer(5000, *spaces, rng=0)
+for step in range(5000):
+    buffer.add(np.full(4, step, np.float32), 1, 0.5, np.full(4, step, np.float32), terminated=False)
+replay = lambda: buffer.update(buffer.sample(32)[1], np.ones(32))
+replay()
+found["replay, sample and update, 32"] = min(timeit.repeat(replay, number=1000, repeat=7)) / 1000 * 1e6
+fits = {
+    "a fit of k-means": lambda: MixtureKMeans(10, random_state=0, max_iter=3).fit(X).cluster_centers_,
+    "a fit of the classifier": lambda: MixtureSGDClassifier(max_iter=3, random_state=0).fit(X, labels > 4).coef_,
+}
+for name, fit in fits.items():
+    found[f"digest of {name}"] = hashlib.sha256(fit().tobytes()).hexdigest()[:16]
+    found[name] = min(timeit.repeat(fit, number=1, repeat=9)) * 1e6
 print(json.dumps(found))
 """
 

@@ -477,7 +477,8 @@ class Sampler:
         evidence = Evidence.from_draw(draw, norms)
         if gradient is not None and draw.complete:
             raise ValueError("draw_all samples nothing, so its gradient has no sampling noise: leave gradient out.")
-        self.learn(draw, evidence, evidence.norms, gradient=self._meter.check_gradient(gradient))
+        mean_gradient = None if gradient is None else self._meter.check_gradient(gradient)
+        self.learn(draw, evidence, evidence.norms, None, mean_gradient)
 
     def check(self, draw: Draw) -> None:
         """Raise an error if feedback for a receipt would be refused.
