@@ -75,7 +75,7 @@ def resolve(
     families = _as_families(sources)
     if learner is None:
         learner = BarrierNewton() if gamma is None else BarrierNewton(gamma=gamma)
-        learner = Cautious(learner) if len(families) == 1 and families[0].reshuffles else learner
+        learner = Cautious(learner) if all(family.reshuffles for family in families) else learner
     _check_part(
         "learner", learner, Learner, "varmix.learners.Learner", "a learner such as varmix.learners.BarrierNewton()"
     )
@@ -123,24 +123,6 @@ def as_family(source: Source, *, resplit: Literal["norms"] | None = None) -> Fam
     return Groups(labels, replacement=False, resplit=resplit)
 
 
-def _join(families: list[Family], learner: Learner[Any]) -> Family:
-    """Return the families as one, with the uniform component where the learner needs it.
-
-    A fixed mixture with one entry more than there are components has the share of the uniform component last.
-    """
-    if learner.needs_uniform:
-        return with_uniform(*families)
-    family = families[0] if len(families) == 1 else Stack(*families)
-    allowed = (family.k,) if family.has_uniform else (family.k, family.k + 1)
-    if learner.k is not None and learner.k not in allowed:
-        more = "" if family.has_uniform else ", or one more for the uniform component, the last"
-        raise ValueError(
-            f"The fixed mixture has {learner.k} entries, and there are {family.k} components. Pass one entry each"
-            f"{more}."
-        )
-    return family.with_uniform() if learner.k == family.k + 1 else family
-
-
 def _check_labels(source: Any) -> None:  # noqa: ANN401
     """Raise `TypeError` for anything that cannot be labels, and say what to pass."""
     if isinstance(source, Sampler):
@@ -161,15 +143,34 @@ def _short_repr(source: object) -> str:
     return f"the class {source.__name__}" if isinstance(source, type) else repr(source)[:60]
 
 
+def _join(families: list[Family], learner: Learner[Any]) -> Family:
+    """Return the families as one, with the uniform component where the learner needs it.
+
+    If a fixed mixture has one entry more than there are components, the uniform component is added for the last entry.
+    """
+    if learner.needs_uniform:
+        return with_uniform(*families)
+    family = families[0] if len(families) == 1 else Stack(*families)
+    allowed = (family.k,) if family.has_uniform else (family.k, family.k + 1)
+    if learner.k is not None and learner.k not in allowed:
+        more = "" if family.has_uniform else ", or one more for the uniform component, the last"
+        raise ValueError(
+            f"The fixed mixture has {learner.k} entries, and there are {family.k} components. Pass one entry each"
+            f"{more}."
+        )
+    return family.with_uniform() if learner.k == family.k + 1 else family
+
+
 def _default_allocation(family: Family, learner: Learner[Any]) -> Allocation:
     """Return `stratified`, or for groups without replacement an allocation that keeps their epochs.
 
-    A learner with `limits` may fall back to uniform sampling. It gets `Shuffled`, with which that is plain reshuffling.
+    A learner with `limits` may fall back to uniform sampling. It gets `Shuffled`: uniform sampling then is plain
+    reshuffling.
     """
     if family.partly_reshuffles:
         raise ValueError(
-            "Groups without replacement keep a shuffled order of their own, so they cannot be mixed with other "
-            "families. Pass varmix.Groups(labels), which draws with replacement, or say which allocation you want."
+            "Groups without replacement cannot be mixed with other families unless you choose an allocation. Pass "
+            "varmix.Groups(labels), which draws with replacement, or allocate=varmix.allocate.stratified, for example."
         )
     if not family.reshuffles:
         return stratified
@@ -199,7 +200,7 @@ def as_sampler(
         return Sampler(source, learner=learner, gamma=gamma, allocate=allocate, rng=rng, history=history)
     if history or any(part is not None for part in (learner, gamma, allocate, rng)):
         raise TypeError(
-            "A Sampler has its learner, gamma, allocate, rng and history already: pass these, or a sampler, not both."
+            "A Sampler has its learner, gamma, allocate, rng and history already: pass a Sampler or these, not both."
         )
     return source
 
@@ -325,7 +326,10 @@ class Sampler:
 
     @property
     def learned_gain(self) -> float:
-        """Gain of the learned mixture over uniform draws, whether it is played or not."""
+        """Gain of the learned mixture over uniform draws, whether it is played or not.
+
+        If the learner does not measure it, this is the value of `gain`.
+        """
         gain = self._learner.gain(self._learner_state)
         return self._meter.gain.value if gain is None else gain
 
@@ -338,7 +342,8 @@ class Sampler:
     def gain(self) -> Interval:
         """Second moment of uniform sampling divided by that of the draws so far, with a 95 % interval.
 
-        Above one, the weighted estimates vary less than uniform draws would. Before there is feedback it is `1 [?]`.
+        Above one, the weighted estimates vary less than uniform draws would. Before
+        feedback its value is 1 and its interval unknown, which prints as `1 [?]`.
         """
         return self._meter.gain
 
@@ -361,9 +366,9 @@ class Sampler:
     def draw(self, m: int, batches: int = 1) -> Draw:
         """Draw `m` atoms, or several batches of `m`, and return the receipt.
 
-        Several batches are drawn as by several calls of `draw` with no update in between. Each is `m` consecutive slots
-        of one receipt, which takes one round of feedback with one norm per slot. So a compiled loop can process several
-        minibatches between two updates.
+        Several batches have the same distribution as several calls without an update in between. Each is `m`
+        consecutive slots of one receipt, which takes one round of feedback with one norm per slot. So a compiled loop
+        can process several minibatches between two updates.
 
         Parameters
         ----------
@@ -392,7 +397,7 @@ class Sampler:
         (3, 2)
         >>> sampler.update(draw, norms=np.ones(6))
         """
-        if type(m) is not int or m < 1:  # the usual case needs no further check
+        if type(m) is not int or m < 1:  # the usual case skips the check, for speed
             m = as_count(m, "m")
         if type(batches) is not int or batches != 1:
             batches = as_count(batches, "batches")
@@ -404,7 +409,7 @@ class Sampler:
             )
             if not self._exact:  # the weights above are the exact ones
                 weights = self._weigh(atoms, density)
-        except BaseException:  # an empty buffer, for example: the next draw must get the same numbers
+        except BaseException:  # a draw that fails, from an empty buffer for example, leaves no trace
             self._uniforms.rewind(mark)
             raise
         self._allocation_state = allocation_state
@@ -450,7 +455,7 @@ class Sampler:
         else:
             atoms = np.flatnonzero(space.target)
             weights = space.target[atoms] * len(atoms)
-        # Evidence divides by the density of a uniform draw from the listed atoms, 1 / weights.
+        # Each listed atom counts as one uniform draw from the list, whose density is 1 / weight.
         ratios = self._family.ratios(atoms)
         serial, sampler_id = self._ledger.issue(), self._ledger.sampler_id
         return seal_draw(atoms, weights, ratios, 1.0 / weights, serial, sampler_id, complete=True)
@@ -465,7 +470,7 @@ class Sampler:
         norms : array-like of shape (m,)
             Losses or gradient norms, in the order of `draw.indices`: non-negative, not squared.
         gradient : array-like, optional
-            The weighted mean gradient of the batch, for the meter's noise check. Default: None.
+            Gradient of the weighted mean loss of the batch, for `meter.noise`. Default: None.
 
         Raises
         ------
@@ -510,10 +515,9 @@ class Sampler:
         moments: Moments | None = None,
         gradient: FloatArray | None = None,
     ) -> None:
-        """Learn from evidence that was computed elsewhere, for a receipt that was checked.
+        """Learn from the evidence of a receipt that was checked: the last step of all feedback.
 
-        This is for feedback that is spread over many processes. `update` calls it with the evidence of a draw and its
-        norms.
+        `update` calls it, and so does feedback that is spread over many processes.
 
         Parameters
         ----------
@@ -522,7 +526,7 @@ class Sampler:
         evidence : Evidence
             What the feedback says about the cost of mixtures.
         norms : array of shape (m,), optional
-            Norms for the components. Default: None, they get nothing.
+            Norms for `Family.observe`. Default: None, it is not called.
         moments : Moments, optional
             Moments of the whole batch, for the meter. Default: None, those of the evidence.
         gradient : array, optional
@@ -617,7 +621,7 @@ class Sampler:
         self._uniforms, self._ledger = uniforms, ledger
         self._learner_state, self._allocation_state = learner_state, allocation_state
         self._mixture = self._learner.played(learner_state)
-        # Copies of meter and history were loaded above, to check them. These are loaded in place: users may hold them.
+        # Their states were tried on new objects above. Load them in place: users may hold the meter and the history.
         self._meter.load_state_dict(state["meter"])
         if self._history is not None:
             self._history.load_state_dict(state["history"])

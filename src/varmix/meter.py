@@ -216,7 +216,7 @@ class GainMeter:
         norms : array-like of shape (m,)
             Losses or gradient norms, as for `Sampler.update`.
         gradient : array-like, optional
-            The weighted mean gradient of the batch, for the noise check. Default: None.
+            Gradient of the weighted mean loss of the batch, for `noise`. Default: None.
         """
         self.add(Evidence.from_draw(draw, norms), self.check_gradient(gradient))
 

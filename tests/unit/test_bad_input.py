@@ -63,17 +63,17 @@ REFUSED = {
     "smoothed cursors": (
         lambda: Groups([0, 1], smoothing=0.1, replacement=False),
         ValueError,
-        "smoothing mixes points .* must be 0",
+        "smoothing works with replacement=True only",
     ),
     "cursors under an uneven target": (
         lambda: Groups([0, 0, 1], target=[1, 2, 1], replacement=False),
         ValueError,
-        "Without replacement the target must be constant inside each group; .* Use replacement=True",
+        "Without replacement, .* the target must be constant inside each group; .* Use replacement=True",
     ),
     "resplit under an uneven target": (
         lambda: Groups([0, 0, 1], target=[1, 2, 1], resplit="norms"),
         ValueError,
-        "With resplit the target must be constant inside each group; .* Use resplit=None",
+        "with resplit, the target must be constant inside each group; .* and resplit=None",
     ),
     "an unknown resplit": (lambda: Groups([0, 1], resplit="often"), ValueError, "None or 'norms', got 'often'"),
     "resplit true": (lambda: Groups([0, 1], resplit=True), ValueError, "None or 'norms', got True"),

@@ -199,7 +199,7 @@ def test_a_stack_that_is_partly_reshuffled_needs_an_allocation_that_the_user_cho
     for nested in (varmix.Stack(groups, Dense(TABLE)), varmix.Stack(Dense(TABLE), varmix.Stack(groups, Uniform(100)))):
         assert nested.partly_reshuffles
         assert not nested.reshuffles
-        with pytest.raises(ValueError, match="say which allocation"):
+        with pytest.raises(ValueError, match="unless you choose an allocation"):
             Sampler(nested)
 
 

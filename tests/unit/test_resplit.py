@@ -63,7 +63,7 @@ def test_groups_are_cut_at_fixed_parts_with_a_point_in_each():
 
 @pytest.mark.parametrize("parts", [(1 / 3, 1 / 3, 1 / 3), (0.98, 0.01, 0.01), (0.01, 0.01, 0.98), (0.5, 0.5)])
 def test_any_parts_leave_a_point_in_each_where_there_are_enough(parts, monkeypatch):
-    monkeypatch.setattr(cross, "PART_SHARES", parts)
+    monkeypatch.setattr(cross, "SUB_GROUP_FRACTIONS", parts)
     groups = family()
     counts = np.bincount(sub_groups(groups), minlength=groups.k)
     assert counts.min() >= 1

@@ -35,11 +35,11 @@ class Family(ABC):
     k : int
         Number of components. It never changes.
     space : Points or Subsets
-        The atoms that can be drawn. It may grow.
+        The atoms that can be drawn. It may change, as a replay buffer does.
     c : float
         The largest ratio: c of Assumption 1 in the paper (Borsos et al., 2019).
     masses : array of shape (lanes,), or None
-        Share of the points (or of the target) in each lane, if lanes are disjoint groups of points. Default: None.
+        Fraction of the points (or of the target) in each lane, if lanes are disjoint groups of points. Default: None.
 
     Examples
     --------
@@ -66,7 +66,10 @@ class Family(ABC):
     masses: FloatArray | None = None
 
     def __init_subclass__(cls, **arguments: Any) -> None:  # noqa: ANN401
-        """Restore the general `sample` in a subclass that overrides `draw` or `lanes`: a fast one may bypass them."""
+        """Set the general `sample` in a subclass that overrides `draw` or `lanes`, but not `sample`.
+
+        A fast one that it inherits may not call the methods that it overrides.
+        """
         super().__init_subclass__(**arguments)
         own = vars(cls)
         if "sample" not in own and ("draw" in own or "lanes" in own):
@@ -74,7 +77,7 @@ class Family(ABC):
 
     @property
     def has_uniform(self) -> bool:
-        """Whether the last component is the uniform law of the space, or its target. Default: False."""
+        """Whether the last component is the uniform distribution on the space, or its target. Default: False."""
         return False
 
     @property
@@ -84,7 +87,7 @@ class Family(ABC):
 
     @property
     def partly_reshuffles(self) -> bool:
-        """Whether some components draw without replacement and others do not, as in a stack. Default: False."""
+        """Whether only some components draw without replacement, as in a stack of both kinds. Default: False."""
         return False
 
     @property
@@ -96,7 +99,7 @@ class Family(ABC):
     def observes(self) -> bool:
         """Whether feedback changes the family. Default: True if `observe` is overridden.
 
-        In distributed training processes then exchange all norms, so that the family changes alike in all of them.
+        If so, processes that share all points exchange all norms, so that the family changes alike in each of them.
         """
         return type(self).observe is not Family.observe
 
@@ -112,9 +115,9 @@ class Family(ABC):
 
     @property
     def group_rows(self) -> Rows | None:
-        """Function from groups (m,) to ratios (m, k), if these depend on the group alone and never change. Else None.
+        """Function that computes ratios (m, k) from groups (m,), if the group determines them for good; otherwise None.
 
-        Receipts then keep groups and compute the ratios only when they are needed.
+        Receipts then keep the groups, and compute ratios only when they are read. Default: None.
         """
         return None
 
@@ -300,8 +303,8 @@ class Family(ABC):
     def with_uniform(self) -> "Family":
         """Return the family with the uniform component, or the target, appended to its own components.
 
-        Override it where there is a cheaper way: groups express the uniform law by their sizes. Default: a stack of the
-        family and `Uniform`.
+        Override it where there is a cheaper way: groups express the uniform distribution by their sizes. Default: a
+        stack of the family and `Uniform`.
 
         Returns
         -------
@@ -369,17 +372,12 @@ class Family(ABC):
         CheckpointError
             If one of them differs.
         """
-        for name, value in Family.state_dict(self).items():
+        for name, value in Family.state_dict(self).items():  # the entries of the base class only
             if not same(state[name], value):
-                target = name == "target"
-                what = (
-                    "the target differs"
-                    if target
-                    else f"{name} was {describe_value(state[name])} and is {value!r} here"
-                )
+                what = f"{name} was {describe_value(state[name])} and is {value!r} here"
                 raise CheckpointError(
-                    f"The saved components do not fit: {what}. Rebuild the components as they were when the state was "
-                    f"saved."
+                    f"The saved components do not fit: {'the target differs' if name == 'target' else what}. Rebuild "
+                    f"the components as they were when the state was saved."
                 )
 
     def __repr__(self) -> str:

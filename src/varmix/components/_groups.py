@@ -24,11 +24,11 @@ from varmix.components import _groups_kernels as kernels
 from varmix.components._base import Family, Sample
 from varmix.components._labels import choose_dtype, encode_labels
 
-LATEST_TURN = 2**62
+LATEST_TURN = 2**62  # of a saved state, so that later turns still fit 64 bits
 
-# The parts of a group, smallest norms first. Norms usually have a tail. Compared with thirds, a small last part costs
-# almost nothing for light tails and gains much for heavy ones (docs/decisions/0006).
-PART_SHARES = (1 / 2, 3 / 8, 1 / 8)
+# Sizes of the sub-groups of a group as fractions, smallest norms first. Norms usually have a tail. Compared with thirds,
+# a small last part costs almost nothing for light tails and gains much for heavy ones (docs/decisions/0006).
+SUB_GROUP_FRACTIONS = (1 / 2, 3 / 8, 1 / 8)
 
 
 @final
@@ -36,8 +36,8 @@ class Groups(Family):
     """One component per group: component j draws the points with label j.
 
     A uniform draw is a draw from group j with probability W_j, the mass of the group: its share of the points, or of
-    the target. So the uniform component needs no lane of its own, and the lanes are always the groups. With weights w
-    on the groups and w_u on the uniform component, the share of the draws that come from group j is
+    the target. So the uniform component needs no lane of its own, and the lanes are always the groups. With a mixture
+    w, whose last entry w_u is that of the uniform component, the share of the draws that come from group j is
 
         pi_j = (1 - smoothing) w_j + W_j (w_u + smoothing (1 - w_u)),
 
@@ -114,8 +114,8 @@ class Groups(Family):
         self.replacement = bool(replacement)
         if not replacement and smoothing:
             raise ValueError(
-                f"smoothing mixes points of other groups in, which groups without replacement cannot do: it must be 0, "
-                f"got {smoothing}."
+                f"smoothing works with replacement=True only, got {smoothing} without replacement. Leave it out: the "
+                f"uniform component does the same."
             )
         if resplit is not None and resplit != "norms":
             raise ValueError(f"resplit must be None or 'norms', got {resplit!r}.")
@@ -153,12 +153,14 @@ class Groups(Family):
         return groups
 
     def _build(self, target: ArrayLike | None, counts: IntArray | None = None) -> None:
+        """Set up everything that follows from labels and settings. `counts`: points per group, if they are known."""
         self.space = Points(len(self._codes), target)
         self._checksum = crc32(self._codes)  # type: ignore[arg-type]
-        self._sort(counts)
-        self._cumulative = self._running_sums()
+        self._list_members(counts)
+        self._cumulative = self._accumulate_target()
         self._split = None if self.resplit is None else self._split_groups()
-        self._inside = (1 - self.smoothing) / self.masses + self.smoothing  # ratio of component j inside group j
+        # The ratio of component j inside group j; outside it is `smoothing`.
+        self._inside = (1 - self.smoothing) / self.masses + self.smoothing
         self._has_uniform = False
         self.k = len(self.labels)
         self.c = float(self._inside.max())
@@ -197,7 +199,7 @@ class Groups(Family):
         """The target as kernels take it: an empty array if it is uniform."""
         return np.empty(0) if self.space.target is None else self.space.target
 
-    def _sort(self, counts: IntArray | None = None) -> None:
+    def _list_members(self, counts: IntArray | None = None) -> None:
         """Compute the masses of the groups, and list their points; raise `ValueError` for a group without any."""
         if counts is None:
             counts, self.masses = np.zeros(len(self.labels), dtype=np.int64), np.zeros(len(self.labels))
@@ -214,7 +216,7 @@ class Groups(Family):
         self._members: AnyArray = np.empty(int(self._start[-1]), dtype=np.int32 if self.space.n < 2**31 else np.int64)
         kernels.sort_by_group(self._codes, self._target, self._start, self._members)
 
-    def _running_sums(self) -> FloatArray | None:
+    def _accumulate_target(self) -> FloatArray | None:
         """Return the cumulative sums of the target inside groups, or None if it is constant there.
 
         Raise `ValueError` for groups that need a constant target and have none.
@@ -224,9 +226,8 @@ class Groups(Family):
             return None
         if not self.replacement or self.resplit is not None:
             raise ValueError(
-                f"{'With resplit' if self.replacement else 'Without replacement'} the target must be constant inside "
-                f"each group; it is not in group {self.labels[uneven].item()!r}. Use "
-                f"{'resplit=None' if self.replacement else 'replacement=True'}, or split the group."
+                f"Without replacement, and with resplit, the target must be constant inside each group; it is not in "
+                f"group {self.labels[uneven].item()!r}. Use replacement=True and resplit=None, or split the group."
             )
         cumulative = np.empty(len(self._members))
         kernels.accumulate_groups(self._target, self._start, self._members, cumulative)
@@ -238,7 +239,7 @@ class Groups(Family):
         self.labels = self.labels[split.groups]
         self._codes = split.first.astype(choose_dtype(len(self.labels)))[self._codes]
         split.split(self._members, self._codes)
-        self._sort()
+        self._list_members()
         return split
 
     def with_uniform(self) -> Family:
@@ -247,7 +248,7 @@ class Groups(Family):
         family._has_uniform = True
         family.k = len(self.labels) + 1
         family._cursors = self._cursors.copy()
-        if self._split is not None:
+        if self._split is not None:  # end_epoch changes these in place
             family._split = self._split.copy()
             family._members, family._codes = self._members.copy(), self._codes.copy()
         return family
@@ -261,7 +262,7 @@ class Groups(Family):
         return shares
 
     def draw(self, lanes: IntArray, uniforms: Uniforms) -> tuple[IntArray, FloatArray]:
-        """Draw a point from the group of each lane, and compute its ratios, which depend on the group alone."""
+        """Draw a point of each slot's group, and compute its ratios, which depend on the group alone."""
         return self._draw_points(lanes, uniforms), self.group_rows(lanes)
 
     def sample(
@@ -325,6 +326,7 @@ class Groups(Family):
         if self._split is not None:
             old = self._codes.copy()
             self._split.split(self._members, self._codes)
+            # Members in ascending order again, as in a state that is loaded.
             kernels.sort_by_group(self._codes, self._target, self._start, self._members)
             self._cursors.restart(self._members, old, self._codes)
 
@@ -384,14 +386,14 @@ def _build_rows(inside: FloatArray, outside: float, k: int, groups: IntArray) ->
 class Cursors:
     """Draws without replacement: every point of a group once per turn, in an order determined by (seed, group, turn).
 
-    The saved state is one seed, and a position and a turn per group, without a list of points. The first turn after a
-    restart is shortened: it serves only points that are due, because they were not served before. Its order also
-    depends on these points.
+    A turn is one pass through the shuffled order of a group. The saved state is one seed, and a position and a turn per
+    group, without a list of points. The first turn after a restart is shortened: it serves only the points that are
+    due, those not served yet and some that have moved in. Its order also depends on these points.
 
     Parameters
     ----------
     start : array of shape (groups + 1,)
-        Start of each group among the members, then their number.
+        Place of the first member of each group in the list of members, then the number of members.
     """
 
     def __init__(self, start: IntArray) -> None:
@@ -401,7 +403,7 @@ class Cursors:
         self._order: AnyArray | None = None
         self._position = np.zeros(groups, dtype=np.int64)
         self._turn = np.zeros(groups, dtype=np.int64)
-        self._due = np.zeros(groups, dtype=np.int64)
+        self._due = np.zeros(groups, dtype=np.int64)  # number of points in the shortened turn of each group
 
     def copy(self) -> "Cursors":
         """Return independent cursors at the same positions."""
@@ -411,7 +413,7 @@ class Cursors:
         return other
 
     def draw(self, members: AnyArray, lanes: IntArray, uniforms: Uniforms, atoms: IntArray) -> None:
-        """Write the next point of the group of each lane."""
+        """Write the next point of each slot's group."""
         if self._seed is None:
             self._seed = uniforms.seed()
         if self._order is None:
@@ -429,10 +431,10 @@ class Cursors:
         )
 
     def restart(self, members: AnyArray, old: AnyArray, new: AnyArray) -> None:
-        """Start new turns after points moved from their `old` to their `new` groups, whose sizes did not change.
+        """Start new turns after points moved from their `old` to their `new` sub-groups, whose sizes did not change.
 
-        A group continues with the points that it has not served yet. Each point from another group joins them with a
-        probability equal to the unserved share of the group, so that it is served as often as the others
+        A sub-group continues with the points that it has not served yet. Each point from another sub-group joins them
+        with a probability equal to the unserved share of its new one, so that it is served as often as the others
         (docs/decisions/0006).
         """
         if self._seed is None or self._order is None:  # nothing was drawn yet
@@ -485,10 +487,10 @@ class Cursors:
 class NormSplit:
     """Latest norm of every point, and the split of every group by these norms.
 
-    A group with three points or more has three sub-groups, one with two points has two, one with one point has one.
-    Sizes follow from the size of the group and never change; only the members do. Points without feedback get the
-    median norm of their group, because only their label is known. A fixed pseudo-random order, which does not follow
-    the order of the data, breaks ties. Before any feedback all points are tied (docs/decisions/0006).
+    Every group has three sub-groups; groups of two points and of one point have that many. Sizes follow from the size
+    of the group and never change; only the members do. Points without feedback get the median norm of their group,
+    because only their label is known. A fixed pseudo-random order, which does not follow the order of the data, breaks
+    ties. Before any feedback all points are tied (docs/decisions/0006).
 
     Parameters
     ----------
@@ -502,9 +504,9 @@ class NormSplit:
     groups : array of shape (sub-groups,)
         Group of each sub-group.
     first : array of shape (groups + 1,)
-        First sub-group of each group, then the number of sub-groups.
+        First sub-group of each group, then the total number of sub-groups.
     start : array of shape (sub-groups + 1,)
-        Start of each sub-group among the members, then their number.
+        Place of the first member of each sub-group in the list of members, then the number of members.
 
     Examples
     --------
@@ -519,7 +521,7 @@ class NormSplit:
         self.groups: IntArray = np.nonzero(occupied)[0]
         self.first: IntArray = np.concatenate([[0], np.cumsum(occupied.sum(axis=1))])
         self.start: IntArray = np.concatenate([[0], np.cumsum(pieces[occupied])])
-        self._seen = np.full(n, -1.0, dtype=np.float32)
+        self._seen = np.full(n, -1.0, dtype=np.float32)  # -1: no norm yet
 
     def copy(self) -> "NormSplit":
         """Return an independent copy."""
@@ -533,7 +535,7 @@ class NormSplit:
 
     def split(self, members: AnyArray, codes: AnyArray) -> None:
         """Write the sub-group of every member to `codes`; `members` are reordered within their groups."""
-        bits = self._seen.view(np.uint32)
+        bits = self._seen.view(np.uint32)  # floats that are not negative sort like their bits
         kernels.split_groups(self.first, self.start, self._seen, bits, members, codes)
 
     def state_dict(self, codes: AnyArray) -> State:
@@ -557,9 +559,9 @@ class NormSplit:
 
 def _split_sizes(sizes: IntArray) -> IntArray:
     """Return the sizes of the parts of groups of these sizes; zero if a group has too few points for a part."""
-    parts = len(PART_SHARES)
+    parts = len(SUB_GROUP_FRACTIONS)
     ends = np.zeros((len(sizes), parts + 1), dtype=np.int64)
-    for j, part in enumerate(np.cumsum(PART_SHARES), start=1):
+    for j, part in enumerate(np.cumsum(SUB_GROUP_FRACTIONS), start=1):
         most = np.maximum(sizes - (parts - j), 0)  # leave a point for each of the other parts
         ends[:, j] = np.clip(np.rint(part * sizes).astype(np.int64), ends[:, j - 1] + 1, most)
     ends[:, -1] = sizes

@@ -24,6 +24,12 @@ class LearnerState(Protocol):
     def _asdict(self) -> dict[str, Any]: ...
 
 
+class MixtureState(NamedTuple):
+    """The state of a learner that stores only its mixture."""
+
+    mixture: FloatArray
+
+
 S = TypeVar("S", bound=LearnerState)
 
 
@@ -41,17 +47,22 @@ class Learner(ABC, Generic[S]):
 
     Examples
     --------
-    >>> class Halfway(Learner[MixtureState]):
-    ...     gamma = 0.1
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Halfway(Learner[MixtureState]):
+    ...     gamma: float = 0.1
     ...
     ...     def init(self, k):
     ...         return MixtureState(half_uniform(k, self.gamma))
     ...
     ...     def step(self, state, evidence):
-    ...         return state
+    ...         mixture = 0.5 * state.mixture
+    ...         mixture[-1] += 0.5
+    ...         return MixtureState(mixture)
     >>> learner = Halfway()
-    >>> learner.played(learner.init(k=3)).tolist(), learner.limits
-    ([0.25, 0.25, 0.5], None)
+    >>> state = learner.step(learner.init(k=3), Evidence(ratios=[[1.0, 1.0, 1.0]], coefficients=[1.0]))
+    >>> learner.played(state).tolist()
+    [0.125, 0.125, 0.75]
     """
 
     gamma: float = 0.0
@@ -85,7 +96,7 @@ class Learner(ABC, Generic[S]):
         """Two gains that decide which mixture is played, or None to play the learned one always. Default: None.
 
         Up to the first gain only the uniform component is played, from the second on only the learned mixture, and in
-        between a combination of both.
+        between a combination of both. The sampler chooses its default allocation, and words for people, by it.
         """
         return None
 
@@ -167,7 +178,7 @@ class Learner(ABC, Generic[S]):
         return None
 
     def check_state(self, state: S) -> None:
-        """Raise `CheckpointError` if this learner cannot have saved a state. Default: accept any state.
+        """Raise `CheckpointError` if this learner cannot have saved this state. Default: accept any state.
 
         Entries, shapes, finite numbers and the mixture have been checked before.
 
@@ -179,7 +190,7 @@ class Learner(ABC, Generic[S]):
 
 
 def set_frozen(learner: object, **settings: float | int) -> None:
-    """Store checked settings in a frozen learner. Users may have passed numbers of other types."""
+    """Store checked settings in a frozen learner, as plain numbers: users may have passed those of NumPy."""
     for name, value in settings.items():
         object.__setattr__(learner, name, value)
 
@@ -266,10 +277,10 @@ def load_state(learner: Learner[S], k: int, saved: object) -> S:
     return state
 
 
-def _load_like(first: S, saved: object) -> S:
-    """Return saved entries as a state of the same class as `first`, with the same shapes and types."""
-    fields = first._asdict()
-    require_entries(saved, set(fields), type(first).__name__)
+def _load_like(template: S, saved: object) -> S:
+    """Return saved entries as a state of the same class as `template`, with the same shapes and types."""
+    fields = template._asdict()
+    require_entries(saved, set(fields), type(template).__name__)
     assert isinstance(saved, Mapping)
     values: dict[str, Any] = {}
     for name, value in fields.items():
@@ -281,17 +292,20 @@ def _load_like(first: S, saved: object) -> S:
             values[name] = read_count(saved, name)
         else:
             values[name] = read_number(saved, name, least=-math.inf)
-    return type(first)(**values)
+    return type(template)(**values)
 
 
 def check_mixture(mixture: FloatArray, gamma: float) -> None:
     """Raise `CheckpointError` if a saved mixture is not on the simplex, or has less than gamma on its last entry."""
-    inside = 0.0 <= mixture.min() and mixture.max() <= 1.0 + 1e-9  # checked first, because the sum may overflow
-    if not inside or abs(mixture.sum() - 1.0) > 1e-9 or mixture[-1] < gamma - 1e-12:
-        total = float(mixture.sum()) if inside else math.nan
+    if not (0.0 <= mixture.min() and mixture.max() <= 1.0 + 1e-9):  # checked first, because the sum could overflow
         raise CheckpointError(
-            f"The saved mixture is damaged: its entries lie between {mixture.min():.3g} and {mixture.max():.3g}, they "
-            f"sum to {total:.6g}, and the last is {mixture[-1]:.3g}, but must be at least {gamma:g}."
+            f"The saved mixture is damaged: its entries lie between {mixture.min():.3g} and {mixture.max():.3g}, "
+            f"outside [0, 1]."
+        )
+    if abs(mixture.sum() - 1.0) > 1e-9 or mixture[-1] < gamma - 1e-12:
+        raise CheckpointError(
+            f"The saved mixture is damaged: its entries sum to {mixture.sum():.6g}, and the last is {mixture[-1]:.3g}, "
+            f"but must be at least {gamma:g}."
         )
 
 
@@ -303,9 +317,3 @@ def check_curvature(matrix: FloatArray, name: str, least: float = 0.0) -> None:
     lowest = float(np.linalg.eigvalsh(matrix)[0]) if matrix.size else least
     if lowest < least * (1.0 - 1e-9) - 1e-9 * size:
         raise CheckpointError(f"The saved {name} has an eigenvalue of {lowest:.3g}; it must be at least {least:g}.")
-
-
-class MixtureState(NamedTuple):
-    """The state of a learner that stores only its mixture."""
-
-    mixture: FloatArray

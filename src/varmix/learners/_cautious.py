@@ -12,8 +12,8 @@ from varmix.learners._barrier_newton import BarrierNewton
 from varmix.learners._base import Learner, LearnerState, check_mixture, set_frozen
 from varmix.learners._kernels import mix_with_uniform
 
-# In experiments plain shuffling was better at gains below the first number, and never above the second
-# (docs/decisions).
+# On convex problems plain shuffling was better at gains below the first number, and never significantly better above
+# the second (docs/decisions/0012).
 OFF_BELOW, ON_ABOVE = 1.25, 1.5
 LATEST_ROUND_SHARE = 0.1  # share of the latest round in the scale
 MAX_COST_RATIO = 1e9  # limit for mixtures that cannot draw an atom of the batch: their cost is infinite
@@ -40,18 +40,19 @@ class Cautious(Learner[CautiousState]):
 
     It wraps another learner. In every round it estimates the cost of uniform draws and of the learned mixture from the
     evidence, before the learner sees that evidence. The gain G is the first cost over the second, summed over about the
-    last `window` rounds. With a = (G - off_below) / (on_above - off_below), between 0 and 1, it plays
+    last `window` rounds. With a = (G - off_below) / (on_above - off_below), clipped to [0, 1], it plays
 
         (1 - a) e_k + a w,
 
     where e_k is the uniform component alone and w the learned mixture.
 
     If there is little to gain, sampling stays uniform. Groups without replacement whose slots are assigned by
-    `varmix.allocate.Shuffled` are then sampled by plain shuffling. Both are the default for labels.
+    `varmix.allocate.Shuffled` are then sampled by plain shuffling. `Cautious` and `Shuffled` are the defaults for
+    labels.
 
-    Costs are divided by the recent cost of uniform draws before they are summed, so that a round adds at most 10 to
-    their sum. Otherwise, if losses fall a hundredfold early in training, the first rounds would outweigh all later
-    ones.
+    Costs are divided by the recent cost of uniform draws before they are summed, so that a round adds at most 10 to the
+    sum for uniform draws. Otherwise, if losses fall a hundredfold early in training, the first rounds would outweigh
+    all later ones.
 
     Parameters
     ----------
@@ -130,8 +131,8 @@ class Cautious(Learner[CautiousState]):
         check_mixture(state.learned.mixture, self.gamma)
         self.learner.check_state(state.learned)
         sums = state.uniform, state.cost, state.rounds, state.scale
-        heard = state.rounds >= 1.0 and min(state.uniform, state.scale) > 0.0 and state.cost >= 0.0
-        if not (heard or sums == (0.0, 0.0, 0.0, 0.0)) or state.rounds > self.window * (1.0 + 1e-9):
+        has_feedback = state.rounds >= 1.0 and min(state.uniform, state.scale) > 0.0 and state.cost >= 0.0
+        if not (has_feedback or sums == (0.0, 0.0, 0.0, 0.0)) or state.rounds > self.window * (1.0 + 1e-9):
             raise CheckpointError(f"The saved sums of a Cautious, {sums}, are impossible: the state is damaged.")
         if state.uniform > 10.0 * state.rounds * (1.0 + 1e-9) or state.cost > MAX_COST_RATIO * state.uniform * (
             1.0 + 1e-9
@@ -142,10 +143,11 @@ class Cautious(Learner[CautiousState]):
 
     def step(self, state: CautiousState, evidence: Evidence) -> CautiousState:
         """Compare the learned mixture with uniform draws, let the learner step, and choose the mixture to play."""
-        learned, a, b = state.learned, evidence.at_uniform, evidence.value(state.learned.mixture)
-        # A round without any loss says nothing about the gain.
-        after = self._add_round(state, a, min(b, MAX_COST_RATIO * a)) if a > 0.0 else state
-        stepped = self.learner.step(learned, evidence)
+        uniform, learned = evidence.at_uniform, evidence.value(state.learned.mixture)
+        after = state
+        if uniform > 0.0:  # a round without any loss says nothing about the gain
+            after = self._add_round(state, uniform, min(learned, MAX_COST_RATIO * uniform))
+        stepped = self.learner.step(state.learned, evidence)
         return after._replace(mixture=self._mix(after, stepped.mixture), learned=stepped)
 
     def _mix(self, state: CautiousState, learned: FloatArray) -> FloatArray:
@@ -154,12 +156,18 @@ class Cautious(Learner[CautiousState]):
         mix_with_uniform(learned, self.part(self.gain(state)), self.gamma, mixture)
         return mixture
 
-    def _add_round(self, state: CautiousState, a: float, b: float) -> CautiousState:
-        """Add the costs of a round to the sums: `a` for uniform draws, `b` for the learned mixture."""
+    def _add_round(self, state: CautiousState, uniform: float, learned: float) -> CautiousState:
+        """Add what uniform draws and the learned mixture cost in a round to the sums."""
         decay = 1.0 - 1.0 / self.window
-        scale = (1.0 - LATEST_ROUND_SHARE) * state.scale + LATEST_ROUND_SHARE * a if state.rounds else a
-        uniform, cost = decay * state.uniform + a / scale, decay * state.cost + b / scale
-        return CautiousState(state.mixture, state.learned, uniform, cost, decay * state.rounds + 1.0, scale)
+        scale = uniform
+        if state.rounds:
+            scale = (1.0 - LATEST_ROUND_SHARE) * state.scale + LATEST_ROUND_SHARE * uniform
+        return state._replace(
+            uniform=decay * state.uniform + uniform / scale,
+            cost=decay * state.cost + learned / scale,
+            rounds=decay * state.rounds + 1.0,
+            scale=scale,
+        )
 
     def played(self, state: CautiousState) -> FloatArray:
         """Return the mixture to draw with next: between the uniform component and the learned mixture."""
@@ -167,7 +175,7 @@ class Cautious(Learner[CautiousState]):
 
     def learned(self, state: CautiousState) -> FloatArray:
         """Return the mixture of the wrapped learner."""
-        return self.learner.learned(state.learned)
+        return state.learned.mixture
 
     def gain(self, state: CautiousState) -> float:
         """Return the gain of the learned mixture over uniform draws, whether it is played or not."""
