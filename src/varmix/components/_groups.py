@@ -26,8 +26,8 @@ from varmix.components._labels import choose_dtype, encode_labels
 
 LATEST_TURN = 2**62  # of a saved state, so that later turns still fit 64 bits
 
-# Sizes of the sub-groups of a group as fractions, smallest norms first. Norms usually have a tail. Compared with thirds,
-# a small last part costs almost nothing for light tails and gains much for heavy ones (docs/decisions/0006).
+# Sizes of the sub-groups of a group as fractions, smallest norms first. Norms usually have a tail. Compared with
+# thirds, a small last part costs almost nothing for light tails and gains much for heavy ones (docs/decisions/0006).
 SUB_GROUP_FRACTIONS = (1 / 2, 3 / 8, 1 / 8)
 
 

@@ -198,7 +198,7 @@ class Replay(Family):
 
     Notes
     -----
-    All settings share one table. It rounds |delta| to an eighth of an octave between 1e-12 and 1e12, which is within
+    All settings share one table. It rounds `|delta|` to an eighth of an octave between 1e-12 and 1e12, which is within
     4.5 % of the reported value, and clips values outside this range. Draws and ratios use the same rounded values, so
     weights are exact. The time to insert an item or to report an error does not depend on the number of items, and
     rounding errors do not add up. With a capacity of a hundred thousand or more, an item takes 15 to 17 bytes for any
@@ -357,7 +357,7 @@ class Replay(Family):
         return np.asarray(self._require_present(ids, "ids") % self._capacity)
 
     def delta(self, ids: ArrayLike) -> FloatArray:
-        """Return the stored |delta| of items.
+        """Return the stored `|delta|` of items.
 
         Parameters
         ----------
@@ -367,13 +367,13 @@ class Replay(Family):
         Returns
         -------
         array of shape (m,)
-            |delta|, rounded as in the table.
+            `|delta|`, rounded as in the table.
         """
         buckets = self._rings[0].lists.place[self.slots(ids), 0]
         return np.asarray(BUCKET_MAGNITUDES[buckets])
 
     def observe(self, draw: Draw, norms: FloatArray) -> None:
-        """Set |delta| of the items of a draw to their norms."""
+        """Set `|delta|` of the items of a draw to their norms."""
         buckets = np.empty(len(norms), dtype=np.int64)
         buckets_of(norms, buckets)
         self._rings[0].note_top(buckets)

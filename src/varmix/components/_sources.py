@@ -32,8 +32,8 @@ class Sources(Family):
     draws and the weight `T_a / share`.
 
     After a source is dropped, the target T' is T over the remaining sources. The component of a dropped source becomes
-    T' itself, so that there are always k components and no share is lost: source a gets `w_a + (w_u + sum of w_j of
-    dropped sources) T'_a`. Weights stay below `1 / gamma`.
+    T' itself, so that there are always k components and no share is lost: source a gets `w_a + (w_u + w_dropped) T'_a`,
+    where w_dropped is the sum over the dropped sources. Weights stay below `1 / gamma`.
 
     `with_uniform` returns a view, and `varmix.vrm` uses it: dropping a source here drops it there, too.
 

@@ -119,8 +119,8 @@ def coordinate_descent(
     problem : Problem
         Problem to minimise.
     sampler : Sampler, Family or array-like of shape (number of atoms,)
-        Source of the coordinates: a sampler or a family over `Points(problem.dim)`, or over `Points(number of
-        blocks)`, or one label per atom. `Groups` of coordinates draw single coordinates.
+        Source of the coordinates: a sampler or a family over `Points(problem.dim)`, or over
+        `Points(blocks)`, or one label per atom. `Groups` of coordinates draw single coordinates.
     step : float, Schedule or "lipschitz"
         Length of the steps: a number, a schedule of `varmix.solvers.schedules`, or the rule 1/L_j.
     blocks : array-like of shape (dim,), optional

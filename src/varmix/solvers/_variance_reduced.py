@@ -23,10 +23,11 @@ def svrg(
 ) -> Result:
     """Minimise by SVRG, which corrects each gradient by the gradient of the same point at a snapshot.
 
-    The step is `theta <- theta - step (mean of weight * (gradient - gradient at the snapshot) + full gradient at the
-    snapshot + l2 theta)`. The weight multiplies the difference only, because the mean of the snapshot's gradients is
-    known exactly. So the step is unbiased if draws are with replacement. Its variance vanishes as theta and the
-    snapshot approach the minimum, and with a constant step the objective converges geometrically.
+    With D the difference between a point's gradient and its gradient at the snapshot, and G the full gradient at the
+    snapshot, the step is `theta <- theta - step (mean(weight * D) + G + l2 theta)`. The weight multiplies the
+    difference only, because the mean of the snapshot's gradients is known exactly. So the step is unbiased if draws are
+    with replacement. Its variance vanishes as theta and the snapshot approach the minimum, and with a constant step the
+    objective converges geometrically.
 
     The sampler learns from the lengths of the differences. They shrink by orders of magnitude, so use a learner that
     forgets, such as `varmix.learners.BarrierNewton` with a `window`.
