@@ -21,13 +21,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from numpydoc.validate import validate
-
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("src/varmix", "lab")
 
 # numpydoc's own checks, https://numpydoc.readthedocs.io/en/latest/validation.html
 SECTIONS = {"GL06", "GL07", "GL08", "SS01", "SS03", "SS05", "PR01", "PR02", "PR03", "PR04", "PR07", "RT01", "YD01"}
+
+CONSTRUCTORS = ("__init__", "__post_init__")
 
 AVOID = {
     r"unless told": "say 'by default'",
@@ -40,6 +40,7 @@ AVOID = {
     r"\bbeside the target\b": "write 'relative to the target'",
 }
 # First words that are no verb, or a verb that does not say what the function does.
+GIVE = re.compile(r"gives?\b", re.IGNORECASE)
 FIRST_WORDS = re.compile(
     r"(gives?|whether|what|how|where|when|who|which|one|nothing|all|the|an?|as|from|to|for|so|such|its|this|that|these|"
     r"those|by|with|without|in|on|every|each|no|not|of|if|everything)\b",
@@ -103,27 +104,25 @@ def source_of(thing: object) -> tuple[str, ast.AST | None]:
 
 
 def raises_itself(tree: ast.AST | None) -> bool:
-    """Return whether a function has a `raise` of its own with a message."""
+    """Return whether a function has a `raise` with a message, or a class one in its constructor."""
     if tree is None:
         return False
-    return any(isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) for node in ast.walk(tree))
+    (node,) = tree.body if isinstance(tree, ast.Module) else [tree]
+    if isinstance(node, ast.ClassDef):
+        return any(raises_itself(each) for each in node.body if getattr(each, "name", "") in CONSTRUCTORS)
+    return any(isinstance(each, ast.Raise) and isinstance(each.exc, ast.Call) for each in ast.walk(node))
 
 
 def check_sections(path: str, name: str, full: bool) -> list[str]:
     """Return what is missing in the docstring of an exported name; `full` asks for an example too."""
+    from numpydoc.validate import validate  # here, because the tests of the other checks need no numpydoc
+
     report = validate(path)
-    kind = report["type"]
-    codes = SECTIONS if kind == "function" or inspect_is_class(kind) else {"GL08", "SS03"}
+    codes = SECTIONS if report["type"] in ("function", "method", "type") else {"GL08", "SS03"}
     missing = [f"{code} {text}" for code, text in report["errors"] if code in codes]
-    doc = report["docstring"]
-    if full and "Examples\n" not in doc and kind != "property":
+    if full and "Examples\n" not in report["docstring"]:
         missing.append("has no Examples section")
     return [f"{name}: {each}" for each in missing]
-
-
-def inspect_is_class(kind: str) -> bool:
-    """Return whether numpydoc calls something a class."""
-    return kind == "type"
 
 
 def check_defaults(name: str, thing: object) -> list[str]:
@@ -158,9 +157,9 @@ def check_exports(wanted: list[str]) -> list[str]:
                 continue
             shown, path = f"{file}: {name}", f"{module.__name__}.{name}"
             problems += check_sections(path, shown, full=True) + check_defaults(shown, thing)
+            if raises_itself(tree) and "Raises\n" not in (inspect.getdoc(thing) or ""):
+                problems.append(f"{shown}: has no Raises section")
             if not inspect.isclass(thing):
-                if raises_itself(tree) and "Raises\n" not in (inspect.getdoc(thing) or ""):
-                    problems.append(f"{shown}: has no Raises section")
                 continue
             for member_name, member in public_methods(thing):
                 problems += check_member(thing, member_name, member, shown, path)
@@ -211,13 +210,14 @@ def texts_of(source: str) -> Iterator[tuple[int, str]]:
 
 
 def check_first_words(file: str, tree: ast.Module) -> list[str]:
-    """Return the functions whose docstring does not begin with a verb."""
+    """Return the functions whose docstring does not begin with a verb, and all docstrings that begin with "Give"."""
     problems = []
     for node in ast.walk(tree):
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or is_property(node):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue
         words = (ast.get_docstring(node) or "").split()
-        if words and FIRST_WORDS.match(words[0]):
+        wrong = GIVE if isinstance(node, ast.ClassDef) or is_property(node) else FIRST_WORDS
+        if words and wrong.match(words[0]):
             problems.append(f"{file}:{node.lineno}: {node.name} begins with {words[0]!r}: begin with a verb")
     return problems
 

@@ -73,6 +73,11 @@ class Draw(_Fields):
     complete : bool
         Whether the receipt lists every atom once (`Sampler.draw_all`) instead of a sample.
 
+    Raises
+    ------
+    TypeError
+        Always: call `Sampler.draw`.
+
     Examples
     --------
     >>> import varmix

@@ -196,6 +196,13 @@ class Replay(Family):
         Pairs (epsilon, alpha), with epsilon from 0 to 1e12 and alpha from 0 to 10. Default: the nine settings of the
         paper.
 
+    Raises
+    ------
+    TypeError
+        If settings are not pairs.
+    ValueError
+        If the capacity is too large, or a setting is out of range.
+
     Notes
     -----
     All settings share one table. It rounds `|delta|` to an eighth of an octave between 1e-12 and 1e12, which is within

@@ -65,6 +65,11 @@ class Neyman(Learner[NeymanState]):
         Label of the larger group that each group is a part of. Default: `parents` of the family if one is passed and
         has them, otherwise None.
 
+    Raises
+    ------
+    ValueError
+        If masses, prior or parents do not fit each other, or are out of range.
+
     Examples
     --------
     >>> learner = Neyman([0.5, 0.5])

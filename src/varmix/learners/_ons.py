@@ -53,6 +53,11 @@ class ONS(Learner[ONSState]):
         Number of rounds after which the inverse is computed from scratch, because errors of the formula add up. It is
         also recomputed as soon as these errors show. Only for "pgd".
 
+    Raises
+    ------
+    ValueError
+        If a setting is out of range, or `projection` is not known.
+
     Examples
     --------
     >>> state = ONS().init(k=4)

@@ -100,6 +100,11 @@ class ReplayBuffer:
     rng : int or numpy.random.Generator, optional
         Seed, or a generator to take a seed from. Default: a new seed.
 
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or the capacity is too small for one step of all environments.
+
     Examples
     --------
     >>> from types import SimpleNamespace as Space

@@ -93,6 +93,11 @@ class InverseTime(_Eta):
     decay : float
         How fast the steps shrink. Pass the curvature of the loss, such as its l2.
 
+    Raises
+    ------
+    ValueError
+        If eta is not positive, or decay is negative.
+
     Examples
     --------
     >>> InverseTime(0.5, decay=2.0)(np.array([1.0, 3.0]), 3).tolist()

@@ -47,6 +47,11 @@ class Cumulative(WeightedPoints):
         Positive number added to every sum, in units of squared norms, or one number per point. Default: None, the mean
         of the squared norms so far.
 
+    Raises
+    ------
+    ValueError
+        If gamma is not above zero for every point.
+
     Examples
     --------
     >>> from varmix.literature import vrb

@@ -50,6 +50,11 @@ class Exponential(WeightedPoints):
     step : float, optional
         Factor of l^2 / d^3; replaces eta and rounds. Default: None, the step described above.
 
+    Raises
+    ------
+    TypeError
+        If both `rounds` and `step` are passed.
+
     Examples
     --------
     >>> from varmix import Sampler

@@ -50,6 +50,13 @@ class MirrorDescent(Family):
     step : float, optional
         Factor of the gradient; replaces rounds. Default: None, the step described above.
 
+    Raises
+    ------
+    TypeError
+        If both `rounds` and `step` are passed.
+    ValueError
+        If the floor is too small.
+
     Examples
     --------
     >>> from varmix import Sampler
