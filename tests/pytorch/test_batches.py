@@ -198,6 +198,24 @@ def test_norms_that_are_refused_do_not_use_up_the_receipt():
     batches.update(draw_id, torch.ones(8))
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    "wrong", [{"norms": torch.full((8,), float("nan"))}, {"norms": None}, {"gradient": [np.nan]}, {"gradient": "none"}]
+)
+def test_feedback_that_is_refused_does_not_move_the_position(workers, wrong):
+    batches = make()
+    loop = iter(loader_of(batches, num_workers=workers))
+    batches.update(next(loop)[-1], torch.ones(8))
+    *_, draw_id = [next(loop) for _ in range(3)][-1]
+    before = str(batches.state_dict())
+    with pytest.raises((ValueError, TypeError)):
+        batches.update(draw_id, **{"norms": torch.ones(8), **wrong})
+    assert (batches.position, batches.batches_left) == (1, 12)
+    assert str(batches.state_dict()) == before
+    batches.update(draw_id, torch.ones(8))
+    assert (batches.position, batches.batches_left) == (4, 9)
+
+
 def test_receipts_without_feedback_are_dropped_after_a_while():
     batches = MixtureBatchSampler(np.zeros(10, int), 1, rng=0, steps=MAX_WAITING_RECEIPTS + 10)
     ids = [slots.draw_id for slots in batches]

@@ -232,7 +232,7 @@ def test_a_round_that_is_refused_between_exchanges_is_left_out_of_the_next(refus
     [
         ("twice", "ValueError: Receipt 0 already waits for the next exchange"),
         ("save", "RuntimeError: 2 rounds of feedback wait for the next exchange. Call sync()"),
-        ("undivided", "ValueError: batch_size is that of all processes together: 49 is no multiple of the 2 processes"),
+        ("undivided", "ValueError: batch_size is that of all processes together: 49 is not divisible by 2, the number"),
         ("batch_size", "ValueError: Processes 0 and 1 were built with different batch_size"),
         ("labels", "ValueError: Processes 0 and 1 were built with different"),
         ("kinds", "ValueError: Processes 0 and 1 were built with different"),

@@ -224,8 +224,8 @@ def test_other_names_are_refused():
     [
         ({}, "does not belong to an Interleave"),
         ({"interleave": ({},)}, "does not belong to an Interleave"),
-        ({"interleave": ()}, "is one dictionary in a tuple"),
-        ({"interleave": 5}, "is one dictionary in a tuple"),
+        ({"interleave": ()}, "must be one dictionary in a tuple"),
+        ({"interleave": 5}, "must be one dictionary in a tuple"),
     ],
 )
 def test_damaged_states_are_refused(state, message):

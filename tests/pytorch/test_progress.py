@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import varmix
 from support.loaders import EAGER, LABELS, Numbers, follow, losses
 from varmix.torch import AdaptiveLoader, MixtureBatchSampler
-from varmix.torch._engine import EpochPlan, EpochProgress, EpochState
+from varmix.torch._engine import EpochPlan, EpochProgress, EpochState, plan_epoch
+from varmix.torch._layout import ProcessLayout
 
 IDLE, RUNNING, INTERRUPTED, FINISHED = EpochState
 
@@ -63,6 +65,67 @@ def test_only_what_reports_no_arrivals_finishes_with_its_last_draw():
         assert made.issue(loop, sampler.draw) is None
         made.finish()
         assert made.state is FINISHED
+
+
+@pytest.mark.parametrize("tracks_arrival", [True, False])
+def test_the_next_loop_of_an_interrupted_epoch_with_nothing_left_is_empty(tracks_arrival):
+    made = progress(tracks_arrival=tracks_arrival, state=INTERRUPTED)
+    made._drawn, made.loop = made.plan.batches, 1
+    assert made.batches_left == 0
+    assert made.issue(0, None) is None  # a loop from before the state was loaded ends, and finishes nothing
+    assert made.state is INTERRUPTED
+    loop = made.begin(lambda: None)
+    assert made.issue(0, None) is None
+    assert made.state is RUNNING
+    assert made.issue(loop, None) is None
+    assert made.state is (RUNNING if tracks_arrival else FINISHED)
+    made.finish()
+    assert made.batches_left == 3
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_state_that_was_saved_at_the_last_batch_gives_an_empty_loop_first(workers):
+    loader, other = make(workers), make(workers, rng=3)
+    for _ in loader:
+        if loader.batches_left == 0:
+            other.load_state_dict(loader.state_dict())
+    assert (other.position, other.batches_left) == (13, 0)
+    assert list(other) == []
+    assert (other.epoch, other.batches_left) == (0, 13)
+    assert [draw.indices.tolist() for _, draw in other] == [draw.indices.tolist() for _, draw in loader]
+    assert other.epoch == loader.epoch == 1
+
+
+def layout_of(name, points, world):
+    return ProcessLayout(name, points, SimpleNamespace(world=world, rank=0), (1.0,) * world)
+
+
+@pytest.mark.parametrize(
+    ("layout", "drop_last", "plan"),
+    [
+        (ProcessLayout("alone", 30), False, (8, 3, 6)),
+        (ProcessLayout("alone", 30), True, (8, 3, 0)),
+        (layout_of("replicated", 30, 4), False, (8, 3, 4)),
+        (layout_of("sharded", 30, 4), False, (8, 3, 0)),
+        (layout_of("sharded", 6, 4), False, (8, 0, 4)),
+    ],
+)
+def test_the_last_batch_is_divided_evenly_or_left_out(layout, drop_last, plan):
+    assert plan_epoch(layout, 8, None, drop_last=drop_last) == plan
+
+
+@pytest.mark.parametrize(
+    ("layout", "drop_last", "advice"),
+    [
+        (ProcessLayout("alone", 6), True, "a smaller batch_size or drop_last=False"),
+        (layout_of("replicated", 6, 4), True, "a smaller batch_size or drop_last=False"),
+        (layout_of("replicated", 3, 4), False, "fewer processes"),
+        (layout_of("sharded", 3, 4), True, "fewer processes"),
+    ],
+)
+def test_an_epoch_without_a_batch_names_what_would_help(layout, drop_last, advice):
+    with pytest.raises(ValueError, match=f"fewer than one batch of 8.* Use {advice}, or pass steps"):
+        plan_epoch(layout, 8, None, drop_last=drop_last)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

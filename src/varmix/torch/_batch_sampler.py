@@ -16,24 +16,24 @@ from varmix.allocate import Allocation
 from varmix.history import History
 from varmix.learners import Learner
 from varmix.meter import GainMeter, Interval
-from varmix.torch._engine import BatchEngine, Source
-from varmix.torch._layout import LayoutName, ProcessLayout
+from varmix.torch._engine import BatchEngine, LoaderSource
+from varmix.torch._layout import LayoutName, ProcessLayout, find_processes
 from varmix.torch._settings import FrozenSettings
 from varmix.torch._tagging import Collate, Tagged
-from varmix.torch._tensors import TensorDraw
 
 
 class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ignore[misc]
-    """Batch sampler for a `DataLoader` of your own: it draws lists of indices by a mixture and takes feedback.
+    """A batch sampler for a `DataLoader` of your own: it draws lists of indices by a mixture and takes feedback.
 
     Use it where a framework iterates over the loader (Lightning, the Trainer of transformers). In a loop of your own
     `AdaptiveLoader` is simpler.
 
-    Wrap the dataset by `tagged` and the collate function by `collate`. Batches then have `weight`, one importance
+    Wrap the dataset with `tagged` and the collate function with `collate`. Batches then have `weight`, one importance
     weight per example, and `draw_id`, the number that `update` takes back.
 
-    An epoch has every point once, as plain shuffling, until a mixture pays; then every point once on average. Draws
-    continue from epoch to epoch, so the order changes without `set_epoch`.
+    Without `steps` and `drop_last` an epoch has every point once, as plain shuffling, until a mixture pays; then every
+    point once on average. The random numbers continue from epoch to epoch, so every epoch has a new order; `set_epoch`
+    is not needed.
 
     Parameters
     ----------
@@ -43,20 +43,21 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         Points in a batch, of all processes together.
     learner : Learner, optional
         Learner that adapts the mixture. Default: `varmix.learners.Cautious()` for groups without replacement, which
-        shuffles plainly until the mixture pays; otherwise `varmix.learners.BarrierNewton()`, which plays the mixture
-        from the first batch.
+        plays the uniform component until the mixture pays; otherwise `varmix.learners.BarrierNewton()`, which plays
+        the mixture from the first batch.
     gamma : float, optional
-        Smallest share of the uniform component: no weight exceeds `1 / gamma` (times the scale of a shard). Default:
-        0.1, or the learner's own.
+        Smallest share of the uniform component: no weight exceeds `1 / gamma`; with `layout="sharded"`, times
+        `layout.scale`. Default: 0.1, or the learner's own.
     allocate : Allocation, optional
         How the slots of a batch are distributed over components. Default: `varmix.allocate.stratified`; for groups
-        without replacement `Shuffled(n)`, which deals points by chance as shuffling does, or `round_robin` with a
-        learner other than `Cautious`, which gives every batch the exact share of each group.
+        without replacement `Shuffled(n)`, which deals slots to groups by chance as shuffling does, or `round_robin`
+        with a learner other than `Cautious`, which gives every batch the exact share of each group.
     rng : int or numpy.random.Generator, optional
-        Seed, or generator to take one from. Default: a new seed. Processes that share a mixture all use that of the
-        first, and draw what one process draws with it.
+        Seed, or generator to take one from. Default: a new seed. Of processes that share draws, all use the seed of
+        rank 0, so they draw the batches that a single process with this seed would.
     steps : int, optional
-        Batches in an epoch, all full. Default: as many as draw n points, the last one smaller.
+        Batches in an epoch, all full. Default: enough for n points; the last may be smaller. On several processes the
+        last batch is cut to a multiple of their number; with shards it is left out.
     drop_last : bool, default False
         Leave a smaller last batch out. Its points come first in the next epoch.
     layout : {"auto", "replicated", "sharded", "alone"}, default "auto"
@@ -97,7 +98,7 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
 
     def __init__(
         self,
-        components: Source,
+        components: LoaderSource,
         batch_size: int,
         *,
         learner: Learner[Any] | None = None,
@@ -122,7 +123,7 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
             steps=steps,
             drop_last=drop_last,
             layout=layout,
-            group=group,
+            processes=find_processes(layout, group),
             sync_every=sync_every,
             history=history,
         )
@@ -133,7 +134,7 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         self.batch_size, self.drop_last = engine.batch_size, engine.drop_last
         self.sampler: Sampler = engine.sampler
         self.layout: ProcessLayout = engine.layout
-        self._settle_down()
+        self._freeze()
 
     @classmethod
     def _of_engine(cls, engine: BatchEngine) -> "MixtureBatchSampler":
@@ -143,23 +144,23 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         return batches
 
     def __len__(self) -> int:
-        return len(self._engine)
+        return self._engine.progress.plan.batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        # Not in a variable: a frame that refers to itself would keep the iterator of the DataLoader alive.
         self._check_reader(sys._getframe().f_back)
-        return self._engine.batches()
+        return self._engine.index_lists()
 
     def _check_reader(self, frame: FrameType | None) -> None:
-        """Raise if the reader distributes batches over processes, as the `BatchSamplerShard` of accelerate does.
+        """Raise if the object that iterates distributes batches over processes, as accelerate does.
 
-        Batches are spread over processes already.  It would wait for batches that are full on one process, and return
+        `frame` is the frame of the method that iterates. The `BatchSamplerShard` of accelerate would split batches that
+        are split already. It waits for batches of the full size, of which one process has only a part, and returns
         none.
         """
         reader: Any = None if frame is None else frame.f_locals.get("self")
         if getattr(reader, "batch_sampler", None) is self and getattr(reader, "num_processes", 1) != 1:
             raise RuntimeError(
-                f"{type(reader).__name__} would share out batches among {reader.num_processes} processes, and those of "
+                f"{type(reader).__name__} would share out batches among {reader.num_processes} processes, but those of "
                 f"a MixtureBatchSampler are spread over processes already. Leave its DataLoader out of "
                 f"accelerator.prepare, and move batches to accelerator.device yourself."
             )
@@ -167,7 +168,7 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
     @property
     def epoch(self) -> int:
         """Number of the present epoch, or of the first if none has begun."""
-        return self._engine.epoch
+        return self._engine.progress.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Set the number of the next epoch; the order of draws does not depend on it.
@@ -175,17 +176,18 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         Parameters
         ----------
         epoch : int
-            The number. If a state was loaded in the middle of an epoch, that epoch gets it.
+            The number. An epoch that has not begun, or was loaded unfinished, gets it; otherwise the next one does.
         """
-        self._engine.set_epoch(epoch)
+        self._engine.progress.set_epoch(epoch)
 
     @property
     def position(self) -> int:
-        """Batches of the present epoch that have come for certain: up to the last one with feedback.
+        """Batches of the present epoch that are known to have come: up to the last one with feedback.
 
-        The `DataLoader` may have fetched more. A batch counts once `update` was called for it or for a later one.
+        The `DataLoader` may have fetched more. A batch counts once `update` has learned from it or from a later one. On
+        several processes it counts once `update` was called, also if a process rejected its norms.
         """
-        return self._engine.position
+        return self._engine.progress.position
 
     @property
     def batches_left(self) -> int:
@@ -193,7 +195,7 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
 
         In the middle of an epoch these are the batches after `position`, otherwise those of a whole epoch.
         """
-        return self._engine.batches_left
+        return self._engine.progress.batches_left
 
     @property
     def meter(self) -> GainMeter:
@@ -217,7 +219,7 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
 
     @property
     def learned_mixture(self) -> FloatArray:
-        """The learned mixture, also while the learner shuffles plainly."""
+        """The learned mixture, also while the learner plays the uniform component."""
         return self.sampler.learned_mixture
 
     @property
@@ -258,23 +260,27 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
 
     def update(
         self,
-        draw: TensorDraw | torch.Tensor | int,
+        draw: torch.Tensor | int,
         norms: Any,  # noqa: ANN401
         *,
         gradient: Any = None,  # noqa: ANN401
     ) -> None:
         """Learn from the losses or gradient norms of a batch.
 
-        If it raises, nothing has changed.
+        If it raises on a single process, nothing has changed, `position` included.
+
+        On several processes all must call it for the same batches. If one of them rejects its norms, no process learns
+        from the batch: that process raises its error, and the others raise one at the exchange. All may call `update`
+        for it again. The batch counts in `position` at once, so that this is equal on all processes.
 
         Parameters
         ----------
-        draw : int, torch.Tensor or TensorDraw
+        draw : torch.Tensor or int
             The `draw_id` of the batch.
         norms : torch.Tensor or array-like of shape (m,)
             One non-negative number per example, not squared and without the weights, of any device and real type.
         gradient : torch.Tensor or array-like, optional
-            Mean gradient of the batch, flat, for the meter's noise check. Report it for two consecutive batches now
+            Gradient of the weighted mean loss, for the meter's noise check. Report it for two consecutive batches now
             and then. Default: None.
         """
         self._engine.update(draw, norms, gradient)
@@ -286,8 +292,8 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
     def state_dict(self) -> State:
         """Return the state needed to resume with the same batches, as tensors and plain values.
 
-        It includes the batches that the loader has fetched ahead. Apart from the ids of samplers it is the same on all
-        processes that share draws, so one process may save it and all may load it.
+        It includes the receipts of the batches that the loader has fetched ahead. Apart from the ids of samplers it is
+        the same on all processes that share draws, so one process may save it and all may load it.
 
         Returns
         -------

@@ -29,7 +29,7 @@ class Round(NamedTuple):
 
 
 class Exchange(Protocol):
-    """How rounds become rows of numbers, and how a sampler learns from these."""
+    """An exchange of rounds: it packs them into rows of numbers, spreads these, and teaches them to a sampler."""
 
     def width(self, m: int, k: int) -> int:
         """Return how many numbers describe a round with m slots in this process."""
@@ -50,7 +50,7 @@ class Exchange(Protocol):
 
 @final
 class Sums:
-    """Exchanges the mean over processes of value, gradient and moments: one member, their mean."""
+    """An exchange of value, gradient and moments: the mean over processes, as one member."""
 
     def __init__(self, layout: ProcessLayout) -> None:
         self._layout, self._own = layout, layout.name == "sharded"
@@ -94,7 +94,7 @@ class Sums:
 
 @final
 class SharedRows:
-    """Exchanges the norms of all slots: every process holds the receipt of the whole batch."""
+    """An exchange of the norms of all slots: every process holds the receipt of the whole batch."""
 
     def width(self, m: int, k: int) -> int:
         """Count one norm per slot."""
@@ -117,7 +117,7 @@ class SharedRows:
 
 @final
 class OwnRows:
-    """Exchanges coefficients, densities and ratios of all slots: every process has its own points."""
+    """An exchange of coefficients, densities and ratios of all slots: every process has its own points."""
 
     def __init__(self, layout: ProcessLayout) -> None:
         self._scale, self._scales = layout.scale, np.array(layout.scales)

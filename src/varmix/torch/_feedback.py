@@ -15,12 +15,12 @@ from varmix.torch._layout import ProcessLayout
 from varmix.torch._process_group import ProcessGroup
 from varmix.torch._tensors import as_doubles
 
-# Two numbers come before those of a round: whether this process rejected it, and which draw it belongs to.
+# Every packed round begins with a head of two numbers: a flag (1 = rejected here) and a checksum of the draw.
 REJECTED_INDEX, STAMP_INDEX, HEAD_WIDTH = 0, 1, 2
 
 
 class FeedbackSync:
-    """Exchanges the feedback of all processes every `sync_every` rounds, so that all learn the same from it.
+    """The exchange of feedback between processes, every `sync_every` rounds, so that all learn the same from it.
 
     One collective exchanges what each process has seen, and then all hold the same mixture, to the bit.  Between two
     exchanges the mixture stays, and rounds wait.
@@ -37,7 +37,7 @@ class FeedbackSync:
     layout : ProcessLayout
         How batches are spread over them.
     slots : int
-        Largest number of slots that this process has of a batch.
+        Slots of a full batch that belong to this process.
     sync_every : int
         Rounds between two exchanges.
     on_learned : callable
@@ -74,7 +74,7 @@ class FeedbackSync:
         return len(self._rounds)
 
     def update(self, find: Callable[[], tuple[Draw, Draw]], norms: Any, gradient: Any = None) -> None:  # noqa: ANN401
-        """Take the norms of this process's slots of a draw, and its mean gradient over all processes, if known.
+        """Take the norms of this process's slots of a draw, and the mean gradient of the whole draw, if known.
 
         `find` returns the receipts of the whole draw and of this process's slots.  If it raises, the round is rejected
         like any other, and the other processes learn about it.
@@ -85,7 +85,9 @@ class FeedbackSync:
         except Exception as raised:
             error = raised
             self._rounds.append(None)
-            self._packed.append(np.eye(1, self._width)[0])
+            packed = np.zeros(self._width)
+            packed[REJECTED_INDEX] = 1.0
+            self._packed.append(packed)
         rejected = self._exchange_all() if self.waiting >= self._every else 0
         if error is not None:
             raise error
@@ -97,7 +99,8 @@ class FeedbackSync:
             raise ValueError(
                 f"Receipt {receipt.serial} already waits for the next exchange. Call update once for every draw."
             )
-        Evidence.from_draw(part, norms)  # raises if norms are not valid
+        # Only to raise if norms are not valid: not every exchange builds the evidence below, and shards scale it.
+        Evidence.from_draw(part, norms)
         mean = None if gradient is None else self._sampler.meter.check_gradient(as_doubles(gradient, "gradient"))
         # A copy: norms may share the memory of the user's tensor, and rounds wait.
         round_ = Round(receipt, part, norms.copy(), mean)
@@ -116,7 +119,10 @@ class FeedbackSync:
         self._rounds, self._packed = [], []
 
     def _exchange_all(self) -> int:
-        """Exchange the waiting rounds in one collective and learn; return how many only other processes rejected."""
+        """Exchange the waiting rounds in one collective and learn from them.
+
+        Return the number of rounds that this process accepted and another rejected.
+        """
         if not self._rounds:
             return 0
         rounds, packed = self._rounds, self._packed
@@ -147,5 +153,5 @@ def _raise_rejected(rejected: int) -> None:
     if rejected:
         raise ValueError(
             "Another process rejected the norms of a round, so no process has learned from it. See the error that it "
-            "raised, and skip batches that diverged on all processes."
+            "raised. On all processes, skip a batch that diverged on any of them."
         )

@@ -40,7 +40,7 @@ OnExhausted = Literal["stop", "restart", "drop"]
 
 
 class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
-    """Iterates over batches of several streams, mixed in proportions that adapt to feedback.
+    """An iterator over batches of several streams, mixed in proportions that adapt to feedback.
 
     It yields `(batch, draw)`. The weights `draw.weights` are the target share over the present share of each sample's
     source, so the objective is always that of the target proportions. Pass the receipt back to `update`, with a norm
@@ -130,8 +130,8 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
             self._sources, gamma=gamma, learner=learner, allocate=allocate, rng=rng, history=history
         )
         self._collate = default_collate if collate_fn is None else collate_fn
-        self._turn = OneThreadAtATime()
-        self._settle_down()
+        self._one_thread = OneThreadAtATime()
+        self._freeze()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         return self
 
     def __next__(self) -> tuple[Any, TensorDraw]:
-        with self._turn:
+        with self._one_thread:
             while not all(reader.ended for reader in self._readers):
                 draw = self._sampler.draw(self._batch_size)
                 batch = self._fetch(draw.indices)
@@ -223,7 +223,7 @@ class Interleave(FrozenSettings, Iterator[tuple[Any, TensorDraw]]):
         norms : torch.Tensor or array-like of shape (m,)
             One non-negative number per sample, not squared and without the weights, of any device and real type.
         gradient : torch.Tensor or array-like, optional
-            Mean gradient of the batch, flat, for the meter's noise check. Report it for two consecutive batches now
+            Gradient of the weighted mean loss, for the meter's noise check. Report it for two consecutive batches now
             and then. Default: None.
 
         Raises

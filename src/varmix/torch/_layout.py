@@ -1,6 +1,6 @@
 """How a batch is spread over processes: one process alone, or many that share a mixture.
 
-The code that needs a process group, collectives and exchange of feedback, is imported only where there is one.
+`_process_group` and `_feedback` are imported only if there is a process group.
 """
 
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ LAYOUT_NAMES = ("auto", "alone", "replicated", "sharded")
 
 @dataclass(frozen=True)
 class ProcessLayout:
-    """How a batch is spread over processes whose gradients are averaged, as `DistributedDataParallel` does it.
+    """The way a batch is spread over processes whose gradients are averaged, as by `DistributedDataParallel`.
 
     * alone: there is one process, or every process trains for itself.
     * replicated: every process sees all points and makes the same draws of whole batches.  The process of rank r takes
-      the slots r, r + world, ...  The average over processes of the means over their slots is the mean over the batch,
-      so the weights stay as they are.
+      the slots r, r + world, ... All processes have equally many slots, so the mean of their means is the mean over the
+      batch, and the weights stay as they are.
     * sharded: every process has its own points and draws its part of a batch from them.  The objective is the mean
       over the points of all processes: with `n_r` of `N` points here, weights are multiplied by `world * n_r / N`.
 
@@ -40,7 +40,7 @@ class ProcessLayout:
     processes : ProcessGroup or None
         The processes; None if alone.
     scales : tuple of float
-        Factor of the weights, and so of the norms, in every process.
+        Factor of the weights and, in the evidence, of the norms: one number for every process.
     """
 
     name: Literal["alone", "replicated", "sharded"]
@@ -78,14 +78,14 @@ def find_processes(name: LayoutName, group: Any = None) -> "ProcessGroup | None"
     """Return the processes that share a mixture; None if this process is alone."""
     ready = dist.is_available() and dist.is_initialized()
     if name not in LAYOUT_NAMES:
-        with fail_together(_open_group(group) if ready else None):
+        with fail_together(_open_group(group) if ready else None):  # tell the other processes
             raise ValueError(f"layout must be one of {', '.join(map(repr, LAYOUT_NAMES))}, got {name!r}.")
     if name == "alone" or (name == "auto" and not ready):
         return None
     if not ready:
         raise RuntimeError(
-            f"layout={name!r} needs a process group. Call torch.distributed.init_process_group first, or start the "
-            f"script by torchrun and call it there."
+            f"layout={name!r} needs a process group: start the script with torchrun, and call "
+            f"torch.distributed.init_process_group in it first."
         )
     processes = _open_group(group)
     return None if processes.world == 1 else processes

@@ -1,15 +1,17 @@
 """AdaptiveLoader: a DataLoader whose batches are drawn by a mixture.
 
-The way of a batch, and of its feedback back to the sampler:
+The path of a batch, and of its feedback back to the sampler:
 
     for batch, draw in loader:           _LoaderIterator
-        DataLoader                         |  asks for the next list of indices, with workers `lag` batches ahead
-          BatchEngine.batches              |  keeps the receipt
-            Sampler.draw -> Draw           |  indices, weights and probabilities
+        DataLoader                         |  asks its `batch_sampler` for indices, with workers `lag` batches ahead
+          MixtureBatchSampler              |  the `batch_sampler`; it has the engine of the loader
+            BatchEngine.index_lists        |  keeps the receipt in its ReceiptQueue
+              Sampler.draw -> Draw         |  indices, weights and densities
         -> batch                           |  fetched by the DataLoader
-        -> TensorDraw                      |  BatchEngine.take_receipt: the oldest receipt belongs to this batch
+        -> TensorDraw                      |  ReceiptQueue.pop: the oldest receipt belongs to this batch
     loader.update(draw, norms)           BatchEngine.update
-        Sampler.update                     |  with many processes: FeedbackSync, which exchanges first
+        one process: Sampler.update
+        several: FeedbackSync.update       |  exchanges the feedback, then Sampler.learn
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +29,7 @@ from varmix.history import History
 from varmix.learners import Learner
 from varmix.meter import GainMeter, Interval
 from varmix.torch._batch_sampler import MixtureBatchSampler, check_dataset
-from varmix.torch._engine import BatchEngine, Source
+from varmix.torch._engine import BatchEngine, LoaderSource
 from varmix.torch._layout import LayoutName, fail_together, find_processes
 from varmix.torch._settings import FrozenSettings
 from varmix.torch._tensors import CPU, TensorDraw, device_of
@@ -35,58 +37,66 @@ from varmix.torch._torch_internals import count_batches_taken
 
 
 class _LoaderIterator(Iterator[tuple[Any, TensorDraw]]):
-    """Pairs the batches of a loader with their receipts, by order.
+    """The batches of a loader, paired with their receipts by order.
 
     If a batch cannot be fetched, the error of the dataset is raised, the batch and its receipt are lost, and the next
-    call continues with the next batch, as in a loop over a `DataLoader`.  A batch that is late (`timeout`) is not lost:
-    it comes with the next call.
+    call continues with the next batch, as in a loop over a `DataLoader`. After a timeout the next call returns the late
+    batch.
     """
 
     def __init__(self, loader: DataLoader[Any], engine: BatchEngine) -> None:
-        with engine.turn:
+        with engine.one_thread:
             self._batches, self._engine, self._has_workers = iter(loader), engine, loader.num_workers > 0
-            # Workers fetch ahead, so with them the epoch has begun. Otherwise it begins with the first batch.
-            self._loop = engine.loop if self._has_workers else None
             self._taken = 0
+            # The number of the loop is known when its first indices were drawn. Workers fetch ahead, so `iter` has
+            # drawn them. Without workers `__next__` draws them.
+            self._loop = engine.progress.loop if self._has_workers else None
 
     def __next__(self) -> tuple[Any, TensorDraw]:
         engine = self._engine
-        with engine.turn:
-            if self._loop is not None:  # check before a batch is taken: persistent workers serve the newer loop
-                engine.check_loop(self._loop)
+        # The DataLoader takes this lock again in the same thread, when it asks for indices.
+        with engine.one_thread:
+            if self._loop is not None:
+                # Before a batch is taken: with persistent workers an old iterator would take batches of the newer loop,
+                # because both share the same DataLoader iterator.
+                engine.progress.check_loop(self._loop)
             try:
                 batch = next(self._batches)
             except StopIteration:
-                engine.finish()
+                engine.progress.finish()
                 raise
             except BaseException:
                 self._take_receipts()
                 raise
             finally:
-                self._loop = engine.loop if self._loop is None else self._loop
+                if self._loop is None:  # also if the batch could not be fetched: its indices were drawn
+                    self._loop = engine.progress.loop
             receipt = self._take_receipts()
             if receipt is None:
                 raise RuntimeError(
-                    "A batch came twice, or without a receipt. Iterate over the AdaptiveLoader itself, once at a time."
+                    "The DataLoader returned a batch that this loop did not draw. Iterate over the AdaptiveLoader "
+                    "itself, in one loop at a time."
                 )
             return batch, engine.make_tensor_draw(receipt, device_of(batch))
 
     def _take_receipts(self) -> Draw | None:
         """Take the receipts of all batches that the `DataLoader` has returned or lost; return the newest."""
-        count = self._engine.issued
-        if self._has_workers:  # they have more batches, which are still to come
+        receipts = self._engine.progress.receipts
+        count = receipts.issued
+        if self._has_workers:  # `issued` also counts batches that workers have fetched ahead
             taken = count_batches_taken(self._batches)
             count, self._taken = taken - self._taken, taken
         receipt = None
         for _ in range(count):
-            receipt = self._engine.take_receipt()
+            receipt = receipts.pop()
         return receipt
 
 
 class TensorRows(Dataset[Any]):  # type: ignore[misc]
-    """A `TensorDataset` that returns a batch as rows of its tensors, with the same result as `default_collate`.
+    """A dataset around a `TensorDataset` that returns a batch as rows of its tensors.
 
-    PyTorch takes a slice of every tensor for every item and stacks them, which is ten times as slow.
+    The batch is equal to that of `default_collate`. PyTorch takes a slice of every tensor for every item and stacks
+    them, which is ten times as slow.
 
     Examples
     --------
@@ -120,17 +130,17 @@ def return_batch(batch: Any) -> Any:  # noqa: ANN401
     return batch
 
 
-def choose_fastest(
+def speed_up_tensors(
     dataset: Dataset[Any], collate_fn: Callable[[list[Any]], Any] | None
 ) -> tuple[Dataset[Any], Callable[[list[Any]], Any] | None]:
-    """Return the dataset and the collate function that load the same batches fastest."""
+    """Wrap a plain `TensorDataset` without a collate function in `TensorRows`; return others as they are."""
     if type(dataset) is TensorDataset and collate_fn is None:
         return TensorRows(dataset), return_batch
     return dataset, collate_fn
 
 
-class AdaptiveLoader(FrozenSettings, also=DataLoader):
-    """Replaces `DataLoader(shuffle=True)`: draws batches by a mixture that adapts to feedback.
+class AdaptiveLoader(FrozenSettings, other_settings=DataLoader):
+    """A loader in place of `DataLoader(shuffle=True)`, whose batches are drawn by a mixture that adapts to feedback.
 
     Pass labels, train on batches that come with a receipt, and report losses with one `update` call:
 
@@ -140,14 +150,16 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
             loader.update(draw, losses)
 
     A `torch.utils.data.DataLoader` inside fetches the batches, with its workers, prefetching and pinned memory. Batches
-    of a `TensorDataset` are taken from its tensors at once, which is faster than item by item.
+    of a `TensorDataset` without a `collate_fn` are taken from its tensors at once, which is faster than item by item.
 
-    Workers fetch `lag = num_workers * prefetch_factor` batches ahead, so a draw knows the feedback up to `lag` batches
-    before it. Every batch has its own receipt with the probabilities that it was drawn with, so the weights are exact.
+    Workers fetch `lag = num_workers * prefetch_factor` batches ahead, so a draw misses the feedback of the `lag`
+    batches before it. Every batch has its own receipt with the densities that it was drawn with, so the weights are
+    exact.
 
-    An epoch draws as many points as there are. With labels, each point comes exactly once, as with `shuffle=True`,
-    until feedback has shown that a mixture of the groups pays. Then each point comes once on average, some groups more
-    often and others less. A target other than uniform has unequal numbers from the beginning.
+    An epoch draws as many points as there are, without `steps` and `drop_last`. With labels, each point then comes
+    exactly once, as with `shuffle=True`, until feedback has shown that a mixture of the groups pays. From then on each
+    point comes once on average, some groups more often and others less. With another target, points come in proportion
+    to it from the start.
 
     Parameters
     ----------
@@ -159,19 +171,20 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
         Items in a batch, of all processes together.
     learner : Learner, optional
         Learner that adapts the mixture. Default: `varmix.learners.Cautious()` for groups without replacement, which
-        shuffles plainly until the mixture pays; otherwise `varmix.learners.BarrierNewton()`, which plays the mixture
-        from the first batch.
+        plays the uniform component until the mixture pays; otherwise `varmix.learners.BarrierNewton()`, which plays
+        the mixture from the first batch.
     gamma : float, optional
-        Smallest share of the uniform component: no weight exceeds `1 / gamma` (times the scale of a shard). Default:
-        0.1, or the learner's own.
+        Smallest share of the uniform component: no weight exceeds `1 / gamma`; with `layout="sharded"`, times
+        `batches.layout.scale`. Default: 0.1, or the learner's own.
     allocate : Allocation, optional
         How the slots of a batch are distributed over components. Default: `varmix.allocate.stratified`; for groups
-        without replacement `Shuffled(n)`, which deals points by chance as shuffling does, or `round_robin` with a
-        learner other than `Cautious`, which gives every batch the exact share of each group.
+        without replacement `Shuffled(n)`, which deals slots to groups by chance as shuffling does, or `round_robin`
+        with a learner other than `Cautious`, which gives every batch the exact share of each group.
     rng : int or numpy.random.Generator, optional
         Seed, or generator to take one from. Default: a new seed.
     steps : int, optional
-        Batches in an epoch, all full. Default: as many as draw `len(dataset)` items, the last one smaller.
+        Batches in an epoch, all full. Default: enough for `len(dataset)` items; the last may be smaller. On several
+        processes the last batch is cut to a multiple of their number; with shards it is left out.
     drop_last : bool, default False
         Leave a smaller last batch out.
     layout : {"auto", "replicated", "sharded", "alone"}, default "auto"
@@ -199,7 +212,8 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
     dataset : torch.utils.data.Dataset
         The dataset.
     batches : MixtureBatchSampler
-        The batch sampler of this loader, with `layout` and `exchanged` for many processes.
+        The batch sampler of this loader. On many processes, `batches.layout` says how batches are spread, and
+        `batches.exchanged` says what processes send.
     loader : torch.utils.data.DataLoader
         The loader inside.
 
@@ -221,7 +235,7 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
     def __init__(
         self,
         dataset: Dataset[Any],
-        components: Source,
+        components: LoaderSource,
         batch_size: int,
         *,
         learner: Learner[Any] | None = None,
@@ -254,7 +268,7 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
             steps=steps,
             drop_last=drop_last,
             layout=layout,
-            group=group,
+            processes=processes,
             sync_every=sync_every,
             history=history,
         )
@@ -262,7 +276,7 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
             check_dataset(dataset, self.sampler.components.space.n)
             self.dataset = dataset
             self.batches = MixtureBatchSampler._of_engine(self._engine)
-            fetched, collate_fn = choose_fastest(dataset, collate_fn)
+            fetched, collate_fn = speed_up_tensors(dataset, collate_fn)
             self.loader: DataLoader[Any] = DataLoader(
                 fetched,
                 batch_sampler=self.batches,
@@ -271,7 +285,7 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
                 collate_fn=collate_fn,
                 **loading,
             )
-        self._settle_down()
+        self._freeze()
 
     @property
     def sampler(self) -> Sampler:
@@ -300,7 +314,7 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
 
     @property
     def learned_mixture(self) -> FloatArray:
-        """The learned mixture, also while the learner shuffles plainly."""
+        """The learned mixture, also while the learner plays the uniform component."""
         return self.sampler.learned_mixture
 
     @property
@@ -310,13 +324,13 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
 
     @property
     def lag(self) -> int:
-        """Number of batches that workers fetch ahead: feedback reaches the draws that much later."""
+        """Number of batches that workers fetch ahead: a draw misses the feedback of so many batches before it."""
         return int(self.loader.num_workers * (self.loader.prefetch_factor or 0))
 
     @property
     def epoch(self) -> int:
         """Number of the present epoch, or of the first if none has begun."""
-        return self._engine.epoch
+        return self._engine.progress.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Set the number of the next epoch; the order of draws does not depend on it.
@@ -324,9 +338,9 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
         Parameters
         ----------
         epoch : int
-            The number. If a state was loaded in the middle of an epoch, that epoch gets it.
+            The number. An epoch that has not begun, or was loaded unfinished, gets it; otherwise the next one does.
         """
-        self._engine.set_epoch(epoch)
+        self._engine.progress.set_epoch(epoch)
 
     @property
     def position(self) -> int:
@@ -334,19 +348,20 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
 
         Batches that workers have fetched ahead do not count. A loaded state restores the position.
         """
-        return self._engine.position
+        return self._engine.progress.position
 
     @property
     def batches_left(self) -> int:
         """Batches that the next loop returns if the state is saved now and loaded.
 
         In the middle of an epoch these are the batches after `position`, otherwise those of a whole epoch. A loop that
-        is left by `break` stays in the middle, until the next loop begins a new epoch.
+        is left by `break` stays in the middle, until the next loop begins a new epoch. Inside the loop, at the last
+        batch, it is zero.
         """
-        return self._engine.batches_left
+        return self._engine.progress.batches_left
 
     def __len__(self) -> int:
-        return len(self._engine)
+        return self._engine.progress.plan.batches
 
     def __iter__(self) -> Iterator[tuple[Any, TensorDraw]]:
         check_dataset(self.dataset, self.sampler.components.space.n)
@@ -355,7 +370,11 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
     def update(self, draw: TensorDraw, norms: Any, *, gradient: Any = None) -> None:  # noqa: ANN401
         """Learn from the losses or gradient norms of a batch.
 
-        If it raises, nothing has changed.
+        If it raises on a single process, nothing has changed.
+
+        On several processes all must call it for the same batches. If one of them rejects its norms, no process learns
+        from the batch: that process raises its error, and the others raise one at the exchange. All may call `update`
+        for it again.
 
         Parameters
         ----------
@@ -364,7 +383,7 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
         norms : torch.Tensor or array-like of shape (m,)
             One non-negative number per example, not squared and without the weights, of any device and real type.
         gradient : torch.Tensor or array-like, optional
-            Mean gradient of the batch, flat, for the meter's noise check. Report it for two consecutive batches now
+            Gradient of the weighted mean loss, for the meter's noise check. Report it for two consecutive batches now
             and then. Default: None.
         """
         self._engine.update(draw, norms, gradient)
@@ -387,6 +406,9 @@ class AdaptiveLoader(FrozenSettings, also=DataLoader):
 
     def load_state_dict(self, state_dict: State) -> None:
         """Resume where the state was saved; the next loop returns the rest of the epoch.
+
+        The rest is empty if the state was saved inside the loop at the last batch. Then the next loop returns no batch,
+        and the one after it begins a new epoch.
 
         Build the loader with the same arguments first. If it raises `varmix.CheckpointError`, because the state is
         damaged, belongs to another loader or has another format, nothing has changed.

@@ -6,20 +6,21 @@ from typing import Any, ClassVar
 
 
 class FrozenSettings:
-    """Raises an error when a setting is assigned after the constructor, where it would have no effect.
+    """A base class that raises an error when a setting is assigned after the constructor: it would have no effect.
 
-    Settings are the arguments of the constructor, those of a second constructor that gets them (`also`), and every
-    public attribute that exists when the constructor ends.  PyTorch's `DataLoader` does the same.
+    Settings are the arguments of the constructor, those of another class that the constructor passes arguments to
+    (`other_settings`), and every public attribute that exists when the constructor ends. PyTorch's `DataLoader` does
+    the same.
     """
 
     _constructors: ClassVar[tuple[Callable[..., Any], ...]] = ()
     _attributes: frozenset[str] | None = None  # None while the object is being built
 
-    def __init_subclass__(cls, also: Callable[..., Any] | None = None) -> None:
+    def __init_subclass__(cls, other_settings: Callable[..., Any] | None = None) -> None:
         super().__init_subclass__()
-        cls._constructors = (cls.__init__,) if also is None else (cls.__init__, also)
+        cls._constructors = (cls.__init__,) if other_settings is None else (cls.__init__, other_settings)
 
-    def _settle_down(self) -> None:
+    def _freeze(self) -> None:
         """End the constructor: public attributes cannot be assigned any more."""
         self._attributes = frozenset(vars(self))
 

@@ -37,7 +37,7 @@ START_PLACE = Place(0, 0, 0)
 
 
 class StreamReader:
-    """Reads the items of a source one after the other; with `restart` it begins a new epoch when the source ends.
+    """A reader of the items of a source, in order; with `restart` it begins a new epoch when the source ends.
 
     The state of a source that has `state_dict` and `load_state_dict` is saved with the reader's, together with the
     place where it was taken (the mark).  If items were put back, the source has already moved past them; then its last

@@ -11,14 +11,14 @@ from varmix._core.state import CheckpointError, describe_value, require_entries
 from varmix._core.validation import AnyArray, FloatArray, State, as_floats
 
 CPU = torch.device("cpu")
-NUMPY_DTYPES = (torch.float32, torch.float64)  # floating types that NumPy has too
+NUMPY_DTYPES = (torch.float32, torch.float64)  # read by NumPy without a cast by PyTorch
 
 
 class TensorDraw:
     """The receipt of a batch, with its weights as a tensor.
 
-    Loaders return it with every batch, and `update` takes it back. It cannot be changed. Its tensor of weights is a
-    copy that you may change: feedback uses the probabilities in the receipt.
+    Loaders return it with every batch, and `update` takes it back. Attributes cannot be reassigned; the weights may be
+    changed in place. They are a copy: feedback uses the densities in the receipt.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class TensorDraw:
         Importance weights (m,), of PyTorch's default type, on the device of the batch. Multiply the loss of slot r by
         `weights[r]` and take the mean.
     part : Draw
-        The receipt of these slots, with the probabilities that they were drawn with.
+        The receipt of these slots, with the densities that they were drawn with.
     receipt : Draw
         The receipt of the whole draw. Where several processes share a draw, it covers the slots of all of them.
 
@@ -119,8 +119,8 @@ class TensorDraw:
         if losses.shape != self.weights.shape:
             raise ValueError(
                 f"losses must be one per example, {tuple(self.weights.shape)}, got {tuple(losses.shape)}. Pass "
-                f"reduction='none' to the loss. Of losses (m, 1) take squeeze(1); of several positions per example "
-                f"take the mean."
+                f"reduction='none' to the loss. If losses have shape (m, 1), pass losses.squeeze(1). If an example has "
+                f"several positions, average over them."
             )
         return (self.weights * losses).mean()
 
@@ -164,12 +164,15 @@ def as_numpy(values: Any) -> Any:  # noqa: ANN401
 
 
 def as_doubles(values: Any, name: str = "values") -> FloatArray:  # noqa: ANN401
-    """Return a tensor of any real type, or anything that NumPy reads as numbers, as an array of doubles."""
+    """Return a tensor of any real type, or anything that NumPy reads as numbers, as an array of doubles.
+
+    The result may share memory with `values`.
+    """
     if type(values) is torch.Tensor and values.dtype in NUMPY_DTYPES and values.is_cpu:  # the usual case, fewer calls
         return np.asarray(values.detach().numpy(), dtype=np.float64)
     if not isinstance(values, torch.Tensor):
-        doubles = type(values) is np.ndarray and values.dtype == np.float64
-        return values if doubles else as_floats(values, name)
+        is_ready = type(values) is np.ndarray and values.dtype == np.float64
+        return values if is_ready else as_floats(values, name)
     if values.is_complex():
         raise TypeError(f"{name} must be real numbers, got a tensor of {values.dtype}.")
     return np.asarray(values.detach().to("cpu", torch.float64).numpy())
@@ -181,12 +184,12 @@ def as_weights(values: FloatArray, device: torch.device | str = CPU, scale: floa
     if dtype is torch.float32:  # NumPy is faster here
         copied: AnyArray = (values if scale == 1.0 else scale * values).astype(np.float32)
     else:
-        copied = scale * values  # a copy: the weights of a receipt are read-only, and tensors cannot be
+        copied = scale * values  # must be a copy: a tensor over a read-only array could write to it
     weights = torch.from_numpy(copied)
     return weights if weights.dtype is dtype and device == CPU else weights.to(device, dtype)
 
 
-def is_whole(tensor: torch.Tensor) -> bool:
+def is_single_integer(tensor: torch.Tensor) -> bool:
     """Return whether a tensor is a single integer."""
     return tensor.numel() == 1 and not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is torch.bool)
 
@@ -215,16 +218,16 @@ def _load_array(tensor: torch.Tensor) -> Any:  # noqa: ANN401
     except (RuntimeError, TypeError):  # a tensor without data, or of a type that NumPy does not have
         pass
     raise CheckpointError(
-        f"A saved state holds dense tensors of types that NumPy has, got a tensor of {tensor.dtype}, {tensor.layout} "
-        f"on {tensor.device}."
+        f"A saved state must hold dense tensors of types that NumPy has, got a tensor of {tensor.dtype}, "
+        f"{tensor.layout} on {tensor.device}."
     )
 
 
 def wrap_state(name: str, state: State) -> State:
-    """Return a state as one value.
+    """Return `{name: (state,)}`, which `torch.distributed.checkpoint` loads as one value.
 
-    `torch.distributed.checkpoint` loads a dictionary entry by entry into the present one, and fails if entries or
-    shapes differ, as receipts in flight do.  It takes a tuple as a whole.
+    It loads a dictionary entry by entry into the present one, and fails if entries or shapes differ, as receipts in
+    flight do. It takes a tuple as a whole.
     """
     return {name: (state,)}
 
@@ -233,7 +236,9 @@ def unwrap_state(name: str, state: State, owner: str) -> State:
     """Return the state inside a wrapped one, after checking that it belongs to this owner."""
     require_entries(state, {name}, owner)
     if not isinstance(state[name], (tuple, list)) or len(state[name]) != 1:
-        raise CheckpointError(f"The state of {owner} is one dictionary in a tuple, got {describe_value(state[name])}.")
+        raise CheckpointError(
+            f"The state of {owner} must be one dictionary in a tuple, got {describe_value(state[name])}."
+        )
     inner: State = state[name][0]
     return inner
 
@@ -267,14 +272,3 @@ def _find_device(value: object) -> torch.device | None:
         if found is not None:
             return found
     return None
-
-
-def as_singles(values: torch.Tensor) -> torch.Tensor:
-    """Return values without their graph: doubles stay doubles, other types become single precision.
-
-    Examples
-    --------
-    >>> as_singles(torch.ones(2, dtype=torch.bfloat16)).dtype, as_singles(torch.ones(2, dtype=torch.float64)).dtype
-    (torch.float32, torch.float64)
-    """
-    return values.detach().to(torch.promote_types(values.dtype, torch.float32))

@@ -31,7 +31,8 @@ def identify_backward() -> int:
 def find_base(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return the tensor that `tensor` is a view of, or None.
 
-    The gradient of a view that changes in place flows through its base, and only the view knows its base.
+    The gradient of a view that changes in place flows through its base. No public attribute or function of PyTorch
+    returns the base of a view.
     """
     base: torch.Tensor | None = _read_private(tensor, "_base")
     return base

@@ -3,7 +3,7 @@
 import torch
 from torch.nn.functional import softmax
 
-from varmix.torch._tensors import as_singles
+from varmix.torch.norms._precision import as_single_or_double
 
 
 def losses(values: torch.Tensor) -> torch.Tensor:
@@ -33,7 +33,7 @@ def losses(values: torch.Tensor) -> torch.Tensor:
     """
     if values.dim() == 0:
         raise ValueError("losses must be one per example, got a scalar. Pass reduction='none' to the loss.")
-    return as_singles(values).reshape(len(values), -1).mean(1)
+    return as_single_or_double(values).reshape(len(values), -1).mean(1)
 
 
 def last_layer(
@@ -92,7 +92,7 @@ def last_layer(
     if loss not in ("cross_entropy", "binary", "squared"):
         raise ValueError(f"loss must be 'cross_entropy', 'binary' or 'squared', got {loss!r}. For others use ghost.")
     _check_shapes(logits, targets, loss)
-    z, counted = as_singles(logits), torch.ones(1, 1, device=logits.device)
+    z, counted = as_single_or_double(logits), torch.ones(1, 1, device=logits.device)
     if loss == "squared":
         sizes = 2 * (z - targets)
     elif loss == "binary":
@@ -100,7 +100,7 @@ def last_layer(
         sizes = (1 - y) * z.sigmoid() - y * (-z).sigmoid()  # sigmoid(z) - y without cancellation
     elif targets.is_floating_point():
         _check_probabilities(targets)
-        sizes = _from_probabilities(z, as_singles(targets))
+        sizes = _from_probabilities(z, as_single_or_double(targets))
     else:
         counted = (targets != ignore_index).reshape(len(z), -1)
         sizes = _from_classes(z, targets.long().masked_fill(targets == ignore_index, 0))
@@ -128,16 +128,16 @@ def _measure_features(features: torch.Tensor, logits: torch.Tensor, loss: str) -
             f"features must be one row per example, with logits at one position: got features {tuple(features.shape)} "
             f"for logits {tuple(logits.shape)}. For sequences use ghost on the last layer."
         )
-    return (as_singles(features).square().sum(1) + 1).sqrt()
+    return (as_single_or_double(features).square().sum(1) + 1).sqrt()
 
 
 def _check_probabilities(targets: torch.Tensor) -> None:
     """Raise `ValueError` if the probabilities of an example do not sum to one, up to rounding in half precision."""
-    off = (as_singles(targets).sum(1) - 1).abs().reshape(len(targets), -1)
+    off = (as_single_or_double(targets).sum(1) - 1).abs().reshape(len(targets), -1)
     wrong = ~(off <= max(0.02, 8 * torch.finfo(targets.dtype).eps)).all(1)  # also where a sum is not a number
     if bool(wrong.any()):
         row = int(wrong.nonzero()[0, 0])
-        total = as_singles(targets[row]).sum(0).flatten()[int(off[row].nan_to_num(torch.inf).argmax())]
+        total = as_single_or_double(targets[row]).sum(0).flatten()[int(off[row].nan_to_num(torch.inf).argmax())]
         raise ValueError(
             f"Floating-point targets of loss='cross_entropy' are class probabilities, which sum to one; those of row "
             f"{row} sum to {total:.6g}. For several labels per example pass loss='binary'; for class numbers pass "

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from varmix.torch._tensors import as_singles
 from varmix.torch._torch_internals import count_changes, find_base, identify_backward
 from varmix.torch.norms._layer_rules import (
     Part,
@@ -22,6 +21,7 @@ from varmix.torch.norms._layer_rules import (
     needs_input,
     square_norms,
 )
+from varmix.torch.norms._precision import as_single_or_double
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Call:
                 f"The input of {self.name!r} was changed in place between its call and the backward pass, so its norms "
                 f"cannot be computed. Use an operation that is not in place there, or norms.exact."
             )
-        x = as_singles(self.x) if self.x.is_floating_point() else self.x
-        return rule(self.module, x, as_singles(self.grad))
+        x = as_single_or_double(self.x) if self.x.is_floating_point() else self.x
+        return rule(self.module, x, as_single_or_double(self.grad))
 
 
 def watch_calls(name: str, module: nn.Module, take: Callable[[Call], None]) -> Any:  # noqa: ANN401
@@ -111,7 +111,7 @@ def count_examples(calls: Sequence[Call]) -> int:
 
 
 class GhostNorms:
-    """What a block of `ghost` has seen of a backward pass; `norms` computes the per-example norms from it.
+    """A record of the backward pass inside a block of `ghost`; `norms` computes the per-example norms from it.
 
     Parameters
     ----------

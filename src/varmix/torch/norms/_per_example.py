@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from varmix.torch._tensors import as_singles
 from varmix.torch.norms._layer_rules import check_apart
+from varmix.torch.norms._precision import as_single_or_double
 
 Args: TypeAlias = tuple[torch.Tensor, ...]
 Kwargs: TypeAlias = dict[str, torch.Tensor]
@@ -69,7 +69,7 @@ def exact(
 
     def norm(args: Args, kwargs: Kwargs, y: torch.Tensor) -> torch.Tensor:
         gradients = grad(value)(parameters, args, kwargs, y).values()
-        squares = [as_singles(each).square().sum() for each in gradients]
+        squares = [as_single_or_double(each).square().sum() for each in gradients]
         return torch.stack(squares).sum().sqrt()
 
     return vmap(norm, randomness="different", chunk_size=chunk_size)(args, kwargs, y).detach()
