@@ -203,7 +203,7 @@ class Groups(Family):
         """Compute the masses of the groups, and list their points; raise `ValueError` for a group without any."""
         if counts is None:
             counts, self.masses = np.zeros(len(self.labels), dtype=np.int64), np.zeros(len(self.labels))
-            kernels.weigh_groups(self._codes, self._target, counts, self.masses)
+            kernels.sum_masses(self._codes, self._target, counts, self.masses)
         else:
             self.masses = counts / len(self._codes)
         self.masses.setflags(write=False)

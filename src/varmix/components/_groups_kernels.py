@@ -8,7 +8,7 @@ from varmix._kernels.random import mix_bits
 
 
 @kernel
-def weigh_groups(codes: AnyArray, target: FloatArray, counts: IntArray, masses: FloatArray) -> None:
+def sum_masses(codes: AnyArray, target: FloatArray, counts: IntArray, masses: FloatArray) -> None:
     """Add up, per group, the number of points with a target above zero and their target; an empty target is uniform."""
     n = codes.shape[0]
     uniform = target.shape[0] == 0

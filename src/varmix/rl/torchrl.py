@@ -43,19 +43,13 @@ class _TorchRLAdapter(PrioritizedSampler):  # type: ignore[misc]
     * `PrioritizedSampler.__init__` builds compiled trees, so it is not called.  Subclasses must override every member
       that reads its attributes (`_alpha`, `_beta`, `_sum_tree`, ...), except for `_max_capacity`, which `max_size`
       reads.
-    * `ReplayBuffer.empty` calls `_empty`.
+    * `ReplayBuffer.empty` calls `_empty`, which `MixtureSampler` overrides.
     * `MixtureSampler.__getstate__` extends `PrioritizedSampler.__getstate__`, which drops the buffer's generator and
       raises an error when a sampler would be sent to another process.
     """
 
     def __init__(self, max_capacity: int) -> None:
         self._max_capacity = max_capacity
-
-    def _empty(self) -> None:
-        self._drop_items()
-
-    def _drop_items(self) -> None:
-        raise NotImplementedError
 
 
 class MixtureSampler(_TorchRLAdapter):
@@ -281,7 +275,7 @@ class MixtureSampler(_TorchRLAdapter):
         if len(slots):
             self._default = float(self.replay.delta(self._slots.find_items(slots[-1:]))[0])
 
-    def _drop_items(self) -> None:
+    def _empty(self) -> None:
         """Drop all items and receipts; the mixture keeps what it has learned."""
         with self._lock:
             self._slots.clear()
