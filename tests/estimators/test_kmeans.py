@@ -368,3 +368,12 @@ def test_labels_are_the_groups_that_they_name():
     labels, family = (model(components=given).fit(X) for given in (LABELS, varmix.Groups(LABELS, replacement=False)))
     np.testing.assert_array_equal(labels.cluster_centers_, family.cluster_centers_)
     assert labels.gain_ == family.gain_
+
+
+def test_a_reassignment_ratio_above_one_counts_as_one():
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    fits = [
+        MixtureKMeans(5, reassignment_ratio=ratio, batch_size=100, max_iter=2, random_state=0).fit(X)
+        for ratio in (1.0, 2.0)
+    ]
+    assert np.array_equal(fits[0].cluster_centers_, fits[1].cluster_centers_)

@@ -91,7 +91,7 @@ def test_shards_of_one_seed_draw_each_on_their_own(two):
         ("dataset", "ValueError: The dataset has 99 items"),
         ("layout", "ValueError: layout must be one of"),
         ("in_order", "ValueError: in_order=False"),
-        ("shuffle", "TypeError: shuffle: an AdaptiveLoader draws the batches itself"),
+        ("shuffle", "TypeError: AdaptiveLoader draws the batches itself, so it does not take shuffle"),
         ("gamma", "ValueError: gamma must lie in"),
         ("steps", "ValueError: steps must be at least 1"),
         ("sync_every", "ValueError: sync_every must be at least 1"),

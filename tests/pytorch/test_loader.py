@@ -417,7 +417,7 @@ class NoLength(torch.utils.data.Dataset):
         (lambda: AdaptiveLoader(Stream(), LABELS, 8), TypeError, "Interleave"),
         (lambda: AdaptiveLoader(NoLength(), LABELS, 8), TypeError, "no length"),
         (lambda: AdaptiveLoader(Numbers(), varmix.Groups, 8), TypeError, "labels, one per point"),
-        (lambda: AdaptiveLoader(Numbers(), varmix.Replay(100), 8), TypeError, "made of points"),
+        (lambda: AdaptiveLoader(Numbers(), varmix.Replay(100), 8), TypeError, "draws the points of a dataset"),
         (lambda: AdaptiveLoader(Numbers(), "labels", 8), TypeError, "labels, one per point"),
         (lambda: AdaptiveLoader(Numbers(), RandomSampler(range(100)), 8), TypeError, "use_distributed_sampler=False"),
         (lambda: AdaptiveLoader(Numbers(), varmix.uniform(100), 8, rng=0), TypeError, "not both"),

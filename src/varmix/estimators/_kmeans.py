@@ -1,8 +1,8 @@
 """MixtureKMeans: minibatch k-means that draws points far from their centers more often.
 
-From `MixtureKMeans.fit` to its end, the file follows one fit: check parameters and data, choose initial centers, choose
-the sampler of the batches, take steps until `StoppingRule` ends them. `Descent` takes the steps. The other public
-methods come before `fit`. `_seeding.py` has k-means++, and `choose_sampler` for the default `components`.
+From `MixtureKMeans.fit` on, the file follows one fit in order: check parameters and data, choose initial centers,
+choose the sampler of the batches, take steps until `StoppingRule` ends them. `Descent` takes the steps. The other
+public methods come before `fit`. `_seeding.py` has k-means++, and `choose_sampler` for the default `components`.
 """
 
 import math
@@ -78,11 +78,11 @@ def limit_blas_threads() -> Any:  # noqa: ANN401
 
 @cache
 def _get_controller() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through all loaded libraries, which takes long enough to do it once
+    return ThreadpoolController()  # searches all loaded libraries, which is slow, so it happens once
 
 
 def make_generator(random_state: np.random.RandomState) -> np.random.Generator:
-    """Return a new generator from four words of seed, which advances the random state."""
+    """Return a new generator, seeded with four words from the random state, which this advances."""
     return np.random.default_rng(random_state.randint(2**31 - 1, size=4))
 
 
@@ -107,8 +107,8 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Number of inits. The one with the lowest inertia is taken. "auto" is 3 for "random" and for callables, and 1
         otherwise.
     init_size : int, optional
-        Number of points that an init looks at. Pass at least n_samples to use all points. Default: 3 * batch_size, or
-        3 * n_clusters if that is fewer than n_clusters.
+        Number of points that an init looks at. Pass at least n_samples to use all points. Default: 3 * batch_size. A
+        size below n_clusters is replaced by 3 * n_clusters, with a warning if you passed it.
     batch_size : int, default 1024
         Number of points in a batch.
     max_iter : int, default 100
@@ -138,11 +138,12 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         Stop when a step moves the centers by a squared distance, summed over centers, of at most `tol` times the mean
         variance of the features. 0 turns this rule off.
     max_no_improvement : int, optional
-        Stop when the moving average of the inertia of the batches has had no new minimum for so many batches. The rule
-        is checked after every group of steps that run in one compiled call, up to max(batch_size, 1024) draws.
+        Stop when the moving average of the inertia of the batches has had no new minimum for this many batches. The
+        rule is checked after every group of steps that run in one compiled call, up to max(batch_size, 1024) draws.
         `MiniBatchKMeans` checks it after every batch. None turns it off. Default: 10.
     reassignment_ratio : float, default 0.0
-        Move centers whose count is below this fraction of the largest count to points of the batch. The default of
+        Move centers whose count is below this fraction of the largest count to points of the batch; a number above 1
+        counts as 1. The default of
         `MiniBatchKMeans` is 0.01. Here it is 0, which moves none, because small clusters of far points lower the
         inertia most: with 0.01 the inertia of data with outliers was up to 3.5 times as high.
     random_state : int, RandomState or None, default None
@@ -167,7 +168,8 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
     gain_ : varmix.meter.Interval
         Second moment under uniform sampling divided by the one of the batches of `fit`, with its 95 % interval.
     counts_ : array of shape (n_clusters,)
-        Sum of the weights of the points that each center was moved by.
+        Sum of the weights of the points that each center was moved by. A reassigned center starts from the lowest count
+        of the centers that stayed.
     n_features_in_ : int
         Number of features of X.
     feature_names_in_ : array of shape (n_features,)
@@ -326,7 +328,7 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
             self._store_centers(descent, X, weights)
         return self
 
-    # A fit, and from here on what it does, in this order.
+    # fit, and then its steps in the order in which it takes them.
 
     def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ANN401
         """Find the clusters of the rows of X.
@@ -599,7 +601,7 @@ class MixtureKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         stopping: "StoppingRule",
         rng: np.random.Generator,
     ) -> None:
-        """Take so many steps, or fewer if the stopping rule ends them."""
+        """Take this many steps, or fewer if the stopping rule ends them."""
         while descent.steps < steps:
             # tol is checked per step, so take one at a time.
             before = descent.centers if stopping.tolerance > 0.0 else None
@@ -659,7 +661,7 @@ class StoppingRule:
     tolerance : float, default 0.0
         Stop when the squared distance that the centers moved, summed over centers, is at most this; 0 never stops.
     patience : int, optional
-        Stop after so many batches without a new minimum of the average; None never stops. Default: 10.
+        Stop after this many batches without a new minimum of the average; None never stops. Default: 10.
 
     Examples
     --------
@@ -687,9 +689,9 @@ class StoppingRule:
         return self.patience is not None and self.average is not None and self._waited >= self.patience
 
 
-# A round draws several batches with one mixture: four at first, later an eighth of those so far, because the mixture
-# learns most early on. A round has at most 1,024 draws, or one batch if that is more: with so many draws the calls
-# around the compiled steps cost little.
+# A round draws several batches with one mixture. Rounds are short at first, because the mixture learns most early on:
+# four batches, later one eighth of the number of steps so far. A round has at most 1,024 draws, or one batch if a batch
+# is larger. With that many draws, the calls around the compiled steps cost little.
 FIRST_BATCHES, ROUND_DIVISOR, MAX_DRAWS_PER_ROUND = 4, 8, 1024
 
 
@@ -698,8 +700,8 @@ class Descent:
 
     A step assigns the points of a batch to their nearest centers. With w the importance weight of a point times its
     sample weight, `counts[c] += sum w` and `centers[c] += sum w (x - centers[c]) / counts[c]`, so every center is the
-    weighted mean of all points it was moved by. The sampler learns from the sample weight times the distance to the
-    nearest center. This is the norm of the gradient of the k-means objective, up to a constant.
+    weighted mean of all points it was moved by, until it is reassigned. The sampler learns from the sample weight times
+    the distance to the nearest center. This is the norm of the gradient of the k-means objective, up to a constant.
 
     Several batches are drawn together. Their steps run in one compiled call, and the feedback follows.
 
@@ -714,14 +716,15 @@ class Descent:
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the points. Default: one for every point.
     remember : bool, default False
-        Whether to keep the nearest center of every point, and the distance to it, from the last step that drew it.
+        Whether to keep, for every point, the nearest center and the distance that the last step to draw it found.
 
     Attributes
     ----------
     centers : array of shape (n_clusters, n_features)
         A copy of the centers, in the precision of X.
     counts : array of shape (n_clusters,)
-        Sum of the weights of the points that each center was moved by.
+        Sum of the weights of the points that each center was moved by. A reassigned center starts from the lowest count
+        of the centers that stayed.
     batch : int
         Number of points in a batch.
     meter : varmix.meter.GainMeter
@@ -774,7 +777,7 @@ class Descent:
         return self._centers + self._shift if len(self._shift) else self._centers.copy()
 
     def remembered(self) -> Seeding:
-        """Return the nearest center and the distance of every point from the last step that drew it.
+        """Return the nearest center and the distance that the last step to draw each point found for it.
 
         The centers are the present ones. Each distance was measured to the center as it was before the step that drew
         the point. After an epoch of plain shuffling all points are known. Points that were never drawn have center 0 at
@@ -854,13 +857,15 @@ class Descent:
     def reassign(self, ratio: float, rng: np.random.Generator) -> int:
         """Move centers with low counts to points of the last batch, as `MiniBatchKMeans` does.
 
-        At most half as many centers as the batch has points are moved, those with the lowest counts. They get the
-        lowest count of the other centers, so that they are not moved again at once.
+        If the low centers are more than half the number of points in the batch, only that many are moved, those with
+        the lowest counts first. A moved center gets the lowest count of the centers that stay, so that it is not moved
+        again at once.
 
         Parameters
         ----------
         ratio : float
-            Fraction of the largest count below which a count is low.
+            Fraction of the largest count below which a count is low. A number above 1 counts as 1, so that the largest
+            is never low.
         rng : numpy.random.Generator
             Generator that chooses the points.
 
@@ -869,7 +874,7 @@ class Descent:
         int
             Number of centers that were moved.
         """
-        low = self.counts < ratio * self.counts.max()
+        low = self.counts < min(ratio, 1.0) * self.counts.max()
         most = len(self._last) // 2
         if low.sum() > most:
             low[np.argsort(self.counts, kind="stable")[most:]] = False

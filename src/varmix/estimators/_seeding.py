@@ -361,7 +361,7 @@ def check_finite(total: float) -> float:
 SMALL_GAIN, LARGE_GAIN = 1.15, 1.5
 POINTS_PER_WAITING_STEP = 500
 PROBED_POINTS = 1024  # points whose distances give the gain, if the nearest centers are not known
-MIN_SCORES = 8192  # of 16,384 scores or more the gain uses evenly spaced ones, at least so many
+MIN_SCORES = 8192  # at least this many scores are used: from 16,384 on, evenly spaced ones
 
 
 class Unseeded(NamedTuple):
@@ -419,18 +419,19 @@ def choose_sampler(
     rng: int | np.random.Generator | None,
     mixing: dict[str, Any],
 ) -> "Sampler | SwitchAfter":
-    """Decide between cells, and plain shuffling first with cells later. There are four cases.
+    """Decide whether to draw from cells at once, or by plain shuffling first and from cells later: four cases.
 
     ==========  =============  ==============================================================================
     source      gain           batches
     ==========  =============  ==============================================================================
     `Seeding`   at least 1.15  cells
     `Seeding`   less           plain shuffling for n / 500 steps, then cells
-    `Unseeded`  at least 1.5   an epoch over all points finds their nearest centers, then cells
+    `Unseeded`  at least 1.5   cells, after one pass over all points that finds their nearest centers
     `Unseeded`  less           plain shuffling for an epoch, whose steps find the nearest centers, then cells
     ==========  =============  ==============================================================================
 
-    If `mixing` has a parameter, cells are made at once with any gain, because plain shuffling has no mixture.
+    If `mixing` is not empty, cells are made at once, whatever the gain: plain shuffling has no mixture to which these
+    parameters could apply.
     """
     if isinstance(source, Seeding):
         n, distances, weights = len(source.nearest), source.distances, sample_weight
@@ -444,7 +445,9 @@ def choose_sampler(
     if mixing or estimate_gain(distances if weights is None else distances * weights) >= least_gain:
         seeding = source if isinstance(source, Seeding) else find_nearest_centers(source.X, source.centers)
         return make_cell_sampler(seeding, sample_weight=sample_weight, rng=rng, **mixing)
-    generator = as_generator(rng) if isinstance(source, Seeding) else rng  # both samplers take their seeds from it
+    # One generator for both samplers: with an int both would get the same seed. `Unseeded` comes from `fit` only, which
+    # passes a generator.
+    generator = as_generator(rng) if isinstance(source, Seeding) else rng
 
     def make_cells() -> Sampler:
         seeding = source if isinstance(source, Seeding) else source.remembered()
@@ -454,7 +457,9 @@ def choose_sampler(
 
 
 def estimate_gain(scores: AnyArray) -> float:
-    """Return the gain of drawing in proportion to the scores if these are the norms: mean(l^2) / mean(l)^2.
+    """Return the gain of drawing in proportion to the scores s if these are the norms: mean(s^2) / mean(s)^2.
+
+    Of many scores it uses evenly spaced ones, at least `MIN_SCORES`. If all are zero, the gain is infinite.
 
     Examples
     --------
@@ -469,7 +474,7 @@ def estimate_gain(scores: AnyArray) -> float:
 class SwitchAfter:
     """Draw with one sampler for the first steps, and with another one from then on.
 
-    The second sampler is made when it is first needed. Making it reads data of all points, and a short run saves this.
+    The second sampler is made when it is first needed, because making it reads all points. Short runs never need it.
 
     Parameters
     ----------
@@ -533,7 +538,7 @@ def make_cell_sampler(
     """Make a sampler over cells: groups of points with the same nearest center and about the same distance to it.
 
     The norm that a point is expected to have is its distance times its sample weight. The points of every center are
-    cut into three cells by this norm: below the mean of the center, up to 1.35 times the mean, and above. The points of
+    cut into three cells by this norm: at most their mean, up to 1.35 times their mean, and above. The points of
     a center with fewer than 16 points are one cell.
 
     The default learner is `varmix.learners.Neyman`. It starts from the expected norms and then uses those that are fed
@@ -547,10 +552,10 @@ def make_cell_sampler(
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the points. Default: one for every point.
     gamma : float, optional
-        Smallest share of the uniform component for the default learner. Default: 0.1.
+        Share of the uniform component, for the default learner. Default: 0.1.
     learner : Learner, optional
-        Learner that adapts the mixture, instead of the default learner; it has its own `gamma`. Default:
-        `Neyman(gamma=gamma)` with the distances of the seeding as its prior.
+        Learner that adapts the mixture, instead of the default learner; it has its own `gamma`. Default: `Neyman` over
+        the cells, with the expected squared norms as its prior and the centers as parents.
     allocate : Allocation, optional
         How the slots of a batch are distributed over cells. Default: `varmix.allocate.stratified`.
     rng : int or numpy.random.Generator, optional

@@ -49,15 +49,15 @@ class MixtureBatchSampler(FrozenSettings, TorchSampler[list[int]]):  # type: ign
         Smallest share of the uniform component: no weight exceeds `1 / gamma`; with `layout="sharded"`, times
         `layout.scale`. Default: 0.1, or the learner's own.
     allocate : Allocation, optional
-        How the slots of a batch are distributed over components. Default: `varmix.allocate.stratified`; for groups
-        without replacement `Shuffled(n)`, which deals slots to groups by chance as shuffling does, or `round_robin`
-        with a learner other than `Cautious`, which gives every batch the exact share of each group.
+        How the slots of a batch are distributed over components. Default: `varmix.allocate.stratified`. For groups
+        without replacement: with `Cautious`, `Shuffled(n)`, which deals slots to groups by chance as shuffling does;
+        with another learner, `round_robin`, which gives every batch the exact share of each group.
     rng : int or numpy.random.Generator, optional
         Seed, or generator to take one from. Default: a new seed. Of processes that share draws, all use the seed of
         rank 0, so they draw the batches that a single process with this seed would.
     steps : int, optional
         Batches in an epoch, all full. Default: enough for n points; the last may be smaller. On several processes the
-        last batch is cut to a multiple of their number; with shards it is left out.
+        last batch is cut to a multiple of their number; with shards it is left out unless it is the only one.
     drop_last : bool, default False
         Leave a smaller last batch out. Its points come first in the next epoch.
     layout : {"auto", "replicated", "sharded", "alone"}, default "auto"

@@ -1,7 +1,7 @@
 """The engine of `AdaptiveLoader` and `MixtureBatchSampler`: it draws batches and keeps their receipts.
 
-`EpochProgress` tracks how far the present epoch has come. `ReceiptQueue` keeps the receipts of batches that are drawn
-but have not come to the user yet. `BatchEngine` joins both with a sampler.
+`EpochProgress` tracks how far the present epoch has come. It has a `ReceiptQueue` for the receipts of batches that were
+drawn but have not reached the user yet. `BatchEngine` joins an `EpochProgress` and a sampler.
 """
 
 from collections import deque
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 LoaderSource: TypeAlias = Family | Sampler | ArrayLike | torch.Tensor
 """Labels of the points, a family, or a sampler."""
 
-MAX_WAITING_RECEIPTS = 4096  # most receipts in flight, and most that wait for late feedback by number
+MAX_WAITING_RECEIPTS = 4096  # limit of receipts in flight, and of receipts that wait for feedback by number
 SERIAL_BITS = 31  # low bits of a draw_id that hold the serial; the high bits identify the sampler
 MAX_SERIAL = (1 << SERIAL_BITS) - 1
 
@@ -117,8 +117,8 @@ class EpochProgress:
     * RUNNING: a loop takes the batches of the epoch. If the loop is left by `break`, the epoch stays here until the
       next loop begins a new one. A RUNNING epoch is saved as INTERRUPTED.
     * INTERRUPTED: a state was loaded that was saved in the middle of an epoch. The next loop finishes it: first with
-      the batches that were in flight, then with new draws. Nothing may be left: with `tracks_arrival`, after a state
-      that was saved inside the loop at the last batch. Then the next loop returns no batch and finishes the epoch.
+      the batches that were in flight, then with new draws. With `tracks_arrival` there may be no batches left, if the
+      state was saved inside the loop at the last batch. Then the next loop returns no batch and finishes the epoch.
     * FINISHED: with `tracks_arrival` the loop over the epoch is over. Otherwise the last batch is issued; batches may
       still be in flight, and as long as they are, the epoch is saved as INTERRUPTED.
 
@@ -154,7 +154,8 @@ class EpochProgress:
 
     @property
     def _undrawn(self) -> int:
-        # The state may come from fewer processes, which had one batch more: the rest that cannot be divided here.
+        # Not negative: a state saved on fewer processes may have drawn a last batch that is too small to be divided
+        # among the processes here, so this plan has one batch less.
         return max(self.plan.batches - self._drawn, 0)
 
     @property
@@ -196,7 +197,7 @@ class EpochProgress:
         after it and never ask for another.
         """
         receipt = None
-        if not self._is_all_issued:  # if it is, an older loop ends too, without an error
+        if not self._is_all_issued:  # otherwise no batch is left, and even an older loop may end
             self.check_loop(loop)
             receipt = self._issue_next(draw)
         if self._is_all_issued and not self.tracks_arrival and loop == self.loop:
@@ -225,14 +226,14 @@ class EpochProgress:
         self.state = EpochState.FINISHED
 
     def state_dict(self) -> State:
-        """Return the state of the epoch and the receipts in flight; a RUNNING epoch is saved as INTERRUPTED."""
+        """Return the state and the receipts in flight; a RUNNING epoch, or one with receipts, becomes INTERRUPTED."""
         state = EpochState.INTERRUPTED if self._is_unfinished else self.state
         numbers = {"epoch": self.epoch, "next": self._next_epoch, "drawn": self._drawn}
         plan = {"size": self.plan.size, "full": self.plan.full}
         return {"state": state.value, **numbers, **plan, "in_flight": self.receipts.state_dict()}
 
     def restore(self, state: object, reader: ReceiptReader, slots: int, sharing: int = 1) -> "EpochProgress":
-        """Return the progress that was saved. Its loop number is new, so running loops stop with an error.
+        """Return the progress that was saved. Its loop number is new, so that older loops cannot take its batches.
 
         Parameters
         ----------
@@ -258,7 +259,7 @@ class EpochProgress:
         other.epoch, other._next_epoch = read_count(state, "epoch"), read_count(state, "next")
         other._drawn = read_count(state, "drawn", most=self.plan.full + 1)
         if other.state is EpochState.IDLE and other._drawn:
-            raise CheckpointError("The saved loader has drawn batches of an epoch that has not begun: it is damaged.")
+            raise CheckpointError("The saved state is damaged: it has drawn batches of an epoch that has not begun.")
         count = _count_receipts(state["in_flight"], other._drawn if other.state is EpochState.INTERRUPTED else 0)
         places = range(other._drawn - count, other._drawn)
         sizes = [(slots if place < self.plan.full else 1, slots) for place in places]
@@ -288,13 +289,13 @@ def _read_epoch_state(state: Mapping[str, Any]) -> EpochState:
 
 
 def _count_receipts(state: object, drawn: int) -> int:
-    """Return the number of saved receipts: at most as many as the epoch has drawn, or as are ever kept."""
+    """Return the number of saved receipts; raise for more than were drawn, or more than are ever kept."""
     most = min(drawn, MAX_WAITING_RECEIPTS)
     if not isinstance(state, Mapping) or len(state) > most:
         found = len(state) if isinstance(state, Mapping) else describe_value(state)
         raise CheckpointError(
-            f"Saved in_flight must be a dictionary of at most {most} receipts, as many as the epoch has drawn; got "
-            f"{found}."
+            f"Saved in_flight must be a dictionary of at most {most} receipts, the most that this epoch can have in "
+            f"flight; got {found}."
         )
     return len(state)
 
@@ -305,10 +306,10 @@ class ReceiptQueue:
     Workers fetch batches before the user asks for them, and return them in the order of the draws. The class holds
     three sets of receipts:
 
-    * issued: a loop has issued these batches, and they have not come yet.
+    * issued: a loop has issued these batches, and they have not reached the user yet.
     * to reissue: these batches were in flight when the loaded state was saved. A loop issues them again.
-    * waiting: these batches have come and have no feedback yet. They are not in flight. It is used only where feedback
-      finds receipts by number.
+    * waiting: these batches have reached the user and have no feedback yet. They are not in flight. This set is used
+      only where feedback finds receipts by number.
     """
 
     def __init__(self) -> None:
@@ -326,7 +327,7 @@ class ReceiptQueue:
         return len(self._issued)
 
     def push(self, draw: Draw) -> None:
-        """Add the receipt of a new batch; beyond `MAX_WAITING_RECEIPTS` the oldest counts as come."""
+        """Add the receipt of a new batch; beyond `MAX_WAITING_RECEIPTS` the oldest batch is taken as delivered."""
         self._issued.append(draw)
         if len(self._issued) > MAX_WAITING_RECEIPTS:
             self._keep_for_feedback(self._issued.popleft())
@@ -374,7 +375,7 @@ class ReceiptQueue:
             del self._waiting[next(iter(self._waiting))]
 
     def discard(self, draw: Draw) -> None:
-        """Remove a waiting receipt whose feedback was learned from."""
+        """Remove a waiting receipt, because its feedback has been used."""
         if self._waiting:
             self._waiting.pop(make_draw_id(draw), None)
 
@@ -679,5 +680,5 @@ def make_sampler(source: LoaderSource, **parts: Any) -> Sampler:  # noqa: ANN401
     sampler = as_sampler(source, **parts)
     space = sampler.components.space
     if not isinstance(space, Points) or isinstance(space, Window):  # numbers of a window are not dataset indices
-        raise TypeError(f"Batches of a loader are made of points, and {sampler.components!r} draws {space}.")
+        raise TypeError(f"A loader draws the points of a dataset, but {sampler.components!r} draws {space}.")
     return sampler

@@ -5,7 +5,7 @@ The path of a batch, and of its feedback back to the sampler:
     for batch, draw in loader:           _LoaderIterator
         DataLoader                         |  asks its `batch_sampler` for indices, with workers `lag` batches ahead
           MixtureBatchSampler              |  the `batch_sampler`; it has the engine of the loader
-            BatchEngine.index_lists        |  keeps the receipt in its ReceiptQueue
+            BatchEngine.index_lists        |  keeps the receipt in a ReceiptQueue
               Sampler.draw -> Draw         |  indices, weights and densities
         -> batch                           |  fetched by the DataLoader
         -> TensorDraw                      |  ReceiptQueue.pop: the oldest receipt belongs to this batch
@@ -48,8 +48,8 @@ class _LoaderIterator(Iterator[tuple[Any, TensorDraw]]):
         with engine.one_thread:
             self._batches, self._engine, self._has_workers = iter(loader), engine, loader.num_workers > 0
             self._taken = 0
-            # The number of the loop is known when its first indices were drawn. Workers fetch ahead, so `iter` has
-            # drawn them. Without workers `__next__` draws them.
+            # A loop gets its number when its first indices are drawn. With workers, `iter` above has already drawn
+            # them. Without workers, the first `__next__` draws them, and sets the number then.
             self._loop = engine.progress.loop if self._has_workers else None
 
     def __next__(self) -> tuple[Any, TensorDraw]:
@@ -140,7 +140,7 @@ def speed_up_tensors(
 
 
 class AdaptiveLoader(FrozenSettings, other_settings=DataLoader):
-    """A loader in place of `DataLoader(shuffle=True)`, whose batches are drawn by a mixture that adapts to feedback.
+    """A replacement for `DataLoader(shuffle=True)`: a mixture that adapts to feedback draws its batches.
 
     Pass labels, train on batches that come with a receipt, and report losses with one `update` call:
 
@@ -150,16 +150,17 @@ class AdaptiveLoader(FrozenSettings, other_settings=DataLoader):
             loader.update(draw, losses)
 
     A `torch.utils.data.DataLoader` inside fetches the batches, with its workers, prefetching and pinned memory. Batches
-    of a `TensorDataset` without a `collate_fn` are taken from its tensors at once, which is faster than item by item.
+    of a `TensorDataset` without a `collate_fn` are indexed from its tensors in one operation, which is faster than item
+    by item.
 
     Workers fetch `lag = num_workers * prefetch_factor` batches ahead, so a draw misses the feedback of the `lag`
     batches before it. Every batch has its own receipt with the densities that it was drawn with, so the weights are
     exact.
 
-    An epoch draws as many points as there are, without `steps` and `drop_last`. With labels, each point then comes
-    exactly once, as with `shuffle=True`, until feedback has shown that a mixture of the groups pays. From then on each
-    point comes once on average, some groups more often and others less. With another target, points come in proportion
-    to it from the start.
+    Unless you set `steps` or `drop_last`, an epoch draws as many points as there are. With labels, each point then
+    comes exactly once, as with `shuffle=True`, until feedback has shown that a mixture of the groups pays. From then on
+    the points of some groups come more often than once and those of others less; the average over all points stays one.
+    With another target, points come in proportion to it from the start.
 
     Parameters
     ----------
@@ -177,14 +178,15 @@ class AdaptiveLoader(FrozenSettings, other_settings=DataLoader):
         Smallest share of the uniform component: no weight exceeds `1 / gamma`; with `layout="sharded"`, times
         `batches.layout.scale`. Default: 0.1, or the learner's own.
     allocate : Allocation, optional
-        How the slots of a batch are distributed over components. Default: `varmix.allocate.stratified`; for groups
-        without replacement `Shuffled(n)`, which deals slots to groups by chance as shuffling does, or `round_robin`
-        with a learner other than `Cautious`, which gives every batch the exact share of each group.
+        How the slots of a batch are distributed over components. Default: `varmix.allocate.stratified`. For groups
+        without replacement: with `Cautious`, `Shuffled(n)`, which deals slots to groups by chance as shuffling does;
+        with another learner, `round_robin`, which gives every batch the exact share of each group.
     rng : int or numpy.random.Generator, optional
         Seed, or generator to take one from. Default: a new seed.
     steps : int, optional
         Batches in an epoch, all full. Default: enough for `len(dataset)` items; the last may be smaller. On several
-        processes the last batch is cut to a multiple of their number; with shards it is left out.
+        processes the last batch is cut to a multiple of their number; with shards it is left out unless it is the only
+        one.
     drop_last : bool, default False
         Leave a smaller last batch out.
     layout : {"auto", "replicated", "sharded", "alone"}, default "auto"
@@ -324,7 +326,7 @@ class AdaptiveLoader(FrozenSettings, other_settings=DataLoader):
 
     @property
     def lag(self) -> int:
-        """Number of batches that workers fetch ahead: a draw misses the feedback of so many batches before it."""
+        """Number of batches that workers fetch ahead: a draw misses the feedback of this many batches."""
         return int(self.loader.num_workers * (self.loader.prefetch_factor or 0))
 
     @property
@@ -354,9 +356,9 @@ class AdaptiveLoader(FrozenSettings, other_settings=DataLoader):
     def batches_left(self) -> int:
         """Batches that the next loop returns if the state is saved now and loaded.
 
-        In the middle of an epoch these are the batches after `position`, otherwise those of a whole epoch. A loop that
-        is left by `break` stays in the middle, until the next loop begins a new epoch. Inside the loop, at the last
-        batch, it is zero.
+        In the middle of an epoch these are the batches after `position`, otherwise those of a whole epoch. If you leave
+        a loop by `break`, the epoch counts as unfinished until the next loop begins a new one. Inside the loop, at the
+        last batch, it is zero.
         """
         return self._engine.progress.batches_left
 
@@ -373,15 +375,16 @@ class AdaptiveLoader(FrozenSettings, other_settings=DataLoader):
         If it raises on a single process, nothing has changed.
 
         On several processes all must call it for the same batches. If one of them rejects its norms, no process learns
-        from the batch: that process raises its error, and the others raise one at the exchange. All may call `update`
-        for it again.
+        from the batch: that process raises its error, and the others raise one at the exchange. Then all of them may
+        call `update` again for this batch.
 
         Parameters
         ----------
         draw : TensorDraw
             The receipt that came with the batch.
         norms : torch.Tensor or array-like of shape (m,)
-            One non-negative number per example, not squared and without the weights, of any device and real type.
+            One non-negative number per example, not squared and without the weights, on any device and of any real
+            type.
         gradient : torch.Tensor or array-like, optional
             Gradient of the weighted mean loss, for the meter's noise check. Report it for two consecutive batches now
             and then. Default: None.
@@ -410,8 +413,8 @@ class AdaptiveLoader(FrozenSettings, other_settings=DataLoader):
         The rest is empty if the state was saved inside the loop at the last batch. Then the next loop returns no batch,
         and the one after it begins a new epoch.
 
-        Build the loader with the same arguments first. If it raises `varmix.CheckpointError`, because the state is
-        damaged, belongs to another loader or has another format, nothing has changed.
+        Build the loader with the same arguments first. If this method raises `varmix.CheckpointError`, because the
+        state is damaged, belongs to another loader or has another format, nothing has changed.
 
         Parameters
         ----------
@@ -433,4 +436,4 @@ def _check_loading(in_order: bool, loading: dict[str, Any]) -> None:
         )
     taken = {"shuffle", "sampler", "batch_sampler"} & loading.keys()
     if taken:
-        raise TypeError(f"{', '.join(sorted(taken))}: an AdaptiveLoader draws the batches itself. Leave it out.")
+        raise TypeError(f"AdaptiveLoader draws the batches itself, so it does not take {', '.join(sorted(taken))}.")
